@@ -32,13 +32,16 @@ import (
 // how many runs of neighbours a lane does. Of 128, 256 and 512 lanes and 1, 2 and
 // 4 groups these are the best on an H200, or within half a percent of it. What
 // programs of 16-bit floats do takes as long as their memory, so that the
-// instructions around it count: of manyNodes they have more groups, and as many
-// registers as leave room for residentBlocks.
+// instructions around it count: of manyNodes they have more groups, if few values
+// live at a time (log, of which 8 do, takes 1.1 of its time so), and of boundNodes
+// as many registers as leave room for residentBlocks, where shorter ones spill.
 const (
 	VectorLanes    = 128
 	groups         = 2
 	manyGroups     = 4
-	manyNodes      = 44
+	manyNodes      = 39
+	fewLive        = 6
+	boundNodes     = 44
 	residentBlocks = 12
 )
 
@@ -67,7 +70,7 @@ func (p *Program) vectors() {
 	p.writes, p.within = a.Class.Writes, loadedWithin(p.fn.Body)
 	p.Vector = min(16/largest, maxVector)
 	p.Groups = groups
-	if largest == 2 && nodes > manyNodes {
+	if largest == 2 && nodes > manyNodes && mostLive(p.fn.Body) <= fewLive {
 		p.Groups = manyGroups
 	}
 	if largest == 8 && nodes > maxWideNodes {
@@ -127,6 +130,44 @@ func countNodes(r *ir.Region) int {
 		}
 	}
 	return c
+}
+
+// mostLive is how many values, but constants, are kept at a time for what comes later.
+func mostLive(r *ir.Region) int {
+	last := map[*ir.Node]int{} // where a node's values are used
+	var uses func(at int, n *ir.Node)
+	uses = func(at int, n *ir.Node) {
+		for _, a := range n.Args {
+			if a.Node != nil && a.Node.Op != ir.Const {
+				last[a.Node] = at
+			}
+		}
+		for _, s := range n.Regions {
+			for _, n := range s.Nodes {
+				uses(at, n)
+			}
+		}
+	}
+	for at, n := range r.Nodes {
+		uses(at, n)
+	}
+	end := make([]int, len(r.Nodes)+1) // how many values are not used behind a node
+	for _, at := range last {
+		end[at]++
+	}
+	live, most := 0, 0
+	for at, n := range r.Nodes {
+		within := 0
+		for _, s := range n.Regions {
+			within = max(within, mostLive(s))
+		}
+		most = max(most, live+within)
+		if live -= end[at]; last[n] > 0 {
+			live++
+		}
+		most = max(most, live)
+	}
+	return most
 }
 
 // Elements is how many elements a block has.
