@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import statistics
 import sys
 import time
@@ -28,6 +29,7 @@ Call = Callable[[], Any]
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
 BYTES = 1 << 29  # of a large array: 2^27 f32, 2^28 bf16
 SLOW = 0.05  # seconds of a call that is not repeated as others are
+LONG = 0.01  # seconds that a round takes
 TOLERANCE = {"f32": 2e-5, "bf16": 2e-2}
 
 
@@ -49,10 +51,10 @@ class Workload(NamedTuple):
 def measure(calls: dict[str, Call], wait: Call, count: int, rounds: int) -> dict[str, float]:
     """The seconds of a call, from rounds of count calls by turns.
 
-    Of many calls it is the time until they have returned, in the best round; of few until their work is done, in the
-    median one.
+    Of many calls it is the time until they have returned, in the best round; of few, but so many that they take LONG,
+    until their work is done, in the median one.
     """
-    slowest = 0.0
+    slowest, fastest = 0.0, SLOW
     for call in calls.values():
         for _ in range(3):  # the second of a program that torch compiles is not yet as the others
             torch.cuda.synchronize()
@@ -61,9 +63,12 @@ def measure(calls: dict[str, Call], wait: Call, count: int, rounds: int) -> dict
             call()
         torch.cuda.synchronize()
         wait()
-        slowest = max(slowest, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        slowest, fastest = max(slowest, seconds), min(fastest, seconds)
     if slowest > SLOW and count < 100:
         count, rounds = 1, 3
+    elif count < 100:  # the wait for the last is not theirs
+        count = min(99, max(count, math.ceil(LONG / fastest)))
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
