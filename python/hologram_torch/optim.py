@@ -36,6 +36,7 @@ __all__ = ["SGD", "Adam", "AdamW", "clip_grad_norm_"]
 _V = Any  # an element, or a number
 
 _set_grad_enabled = torch._C._set_grad_enabled
+_compiles: Callable[[], Any] = torch._C._dynamo.eval_frame.get_eval_frame_callback  # None outside torch.compile
 
 
 # What an option of 0 leaves out is no part of a program: 0 times an infinite parameter or gradient would be NaN.
@@ -240,9 +241,14 @@ def _step(compute: Callable[[Any], None]) -> Callable[..., Any]:
         return loss
 
     around: Any = torch.optim.Optimizer.profile_hook_step(whole)
+    alone: Any = torch._disable_dynamo(around)  # type: ignore[attr-defined]
 
     @functools.wraps(compute)
     def step(self: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
+        # torch.compile must not follow the making of a program, which would become another. A call that it leaves to
+        # Python isn't compiling, but what is called within may be.
+        if is_dynamo_compiling() or _compiles() is not None:
+            return alone(self, closure)
         # A class that has a step of its own, which calls this one, has them around that.
         if _watched(self) and getattr(type(self).step, "computed", None) is compute:
             return around(self, closure)

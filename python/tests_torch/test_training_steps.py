@@ -75,6 +75,37 @@ def test_compiled_training(backend: str, device: str) -> None:
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["step", "whole"])
+def test_a_step_in_what_is_compiled(whole: bool, device: str) -> None:
+    """It is done as without: what torch.compile followed in the making of a program was none, nor of later steps."""
+    torch._dynamo.reset()
+    optim._update.cache_clear()  # the programs
+    x, y = torch.randn(6, 8, device=device), torch.randint(0, 3, (6,), device=device)
+    found = []
+    for compiled in (True, False):
+        model = network(device).eval()
+        optimizer = optim.Adam(model.parameters(), lr=0.1)
+
+        def change(optimizer: optim.Adam = optimizer) -> None:
+            optimizer.step()
+
+        if compiled and not whole:
+            change = torch.compile(change, backend="aot_eager")
+
+        def step(model: torch.nn.Module = model, change: Callable[[], None] = change) -> None:
+            model.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            change()
+
+        if compiled and whole:
+            step = torch.compile(step, backend="aot_eager")
+        for _ in range(3):
+            step()
+        found.append(list(model.parameters()))
+    for a, b in zip(*found):
+        torch.testing.assert_close(a, b)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_captured_step() -> None:
     """A whole step in a CUDA graph, and no synchronisation in it; SGD, whose numbers don't change with the step."""
