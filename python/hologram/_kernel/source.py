@@ -96,7 +96,7 @@ def _found(function: types.FunctionType) -> list[list[ast.stmt]]:
         elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
             arguments = node.args
             names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-            if names == list(code.co_varnames[: len(names)]):
+            if names == list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]):
                 found.append([ast.copy_location(ast.Return(node.body), node.body)])
     if len(found) > 1 and hasattr(code, "co_positions"):  # from Python 3.11 on
         spans = set(code.co_positions())
