@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Callable
 
@@ -28,6 +29,24 @@ CALLED: dict[str, Callable[..., Any]] = {
     "where": lambda x, condition, y: F.where(condition, x, y),
 }
 """Functions whose arguments OpInfo gives in another order."""
+
+
+class _Log10(torch.autograd.Function):
+    """torch.log10, whose gradient in torch 2.11 has for the logarithm of 10 the double below the nearest."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return torch.log10(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return gradients[0] / (x * math.log(10))
+
+
+DOUBLES: dict[str, Callable[..., Any]] = {"log10": _Log10.apply}
+"""What stands for torch's function where results in float64 are held against its own."""
 
 
 def info_name(name: str) -> str:
