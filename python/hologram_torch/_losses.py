@@ -88,6 +88,12 @@ def _pointwise_loss(
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=caller_level(),
         )
+    if differ and isinstance(input, Tensor) and isinstance(target, Tensor) and input.dtype != target.dtype:
+        # torch broadcasts them first, so that a tensor without dimensions counts like the other in promotion.
+        if not input.ndim:
+            input = input.expand(target.shape)
+        elif not target.ndim:
+            target = target.expand(input.shape)
     return _POINTWISE((input, target, weight), (what, row, numbers, reduction))
 
 
@@ -130,11 +136,33 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     return _pointwise_loss("smooth_l1_loss", "smooth_l1", input, target, (float(beta),), reduction)
 
 
+def _weighted(what: str, loss: Tensor, weight: Optional[Tensor], input: Tensor, target: Tensor) -> Tensor:
+    return loss if weight is None else _like_input(what, "weight", mul(loss, weight), weight, input, target)
+
+
+def _like_input(what: str, name: str, loss: Tensor, weight: Tensor, input: Tensor, target: Tensor) -> Tensor:
+    """Return a weighted loss in the dtype that it has without the weight, which must not make it larger.
+
+    Raises:
+        RuntimeError: It did.
+    """
+    if loss.shape != input.shape:
+        raise RuntimeError(
+            f"{what}: {name} has the shape {tuple(weight.shape)}; expected one that broadcasts to the input's, "
+            f"{tuple(input.shape)}"
+        )
+    dtype = torch.promote_types(input.dtype, target.dtype)
+    if dtype == loss.dtype or not dtype.is_floating_point or torch.is_autocast_enabled(loss.device.type):
+        return loss
+    return loss.to(dtype)
+
+
 def _bce(input: Tensor, target: Tensor, weight: Optional[Tensor], reduction: str) -> Tensor:
     _same_size("binary_cross_entropy", input, target)
     _check_reduction("binary_cross_entropy", reduction)
     loss = called("bce", (_loss_input(input), target))
-    return _reduced("binary_cross_entropy", loss if weight is None else mul(loss, weight), reduction)
+    loss = _weighted("binary_cross_entropy", loss, weight, input, target)
+    return _reduced("binary_cross_entropy", loss, reduction)
 
 
 _BCE = Fused("binary_cross_entropy", _bce, 3)
@@ -170,7 +198,9 @@ def _bce_logits(
         loss = called("bce_logits_alone", (input, target))
     else:
         loss = called("bce_logits", (input, target, pos_weight))
-    return _reduced("bce_with_logits", loss if weight is None else mul(loss, weight), reduction)
+        loss = _like_input("binary_cross_entropy_with_logits", "pos_weight", loss, pos_weight, input, target)
+    loss = _weighted("binary_cross_entropy_with_logits", loss, weight, input, target)
+    return _reduced("binary_cross_entropy_with_logits", loss, reduction)
 
 
 _BCE_LOGITS = Fused("binary_cross_entropy_with_logits", _bce_logits, 4)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any, Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 from hologram_torch import functional as F
 
@@ -148,3 +150,40 @@ def test_the_gradient_of_binary_cross_entropy_by_its_target_is_not_bounded() -> 
             function(x, leaf, reduction="sum").backward()
             grads.append(leaf.grad)
     torch.testing.assert_close(grads[:2], grads[2:])
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
+@pytest.mark.parametrize("wide", [torch.float32, torch.float64], ids=str)
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_tensor_without_dimensions_counts_in_the_dtype_of_a_loss(name: str, wide: torch.dtype) -> None:
+    """torch broadcasts the two before it promotes them. Its huber_loss has the input's dtype, and no gradient."""
+    x = torch.randn(3, 4, dtype=torch.float16).requires_grad_(name != "huber_loss")
+    y = torch.tensor(0.3, dtype=wide)
+    for given in ((y, x), (x, y))[: 1 if name == "huber_loss" else 2]:
+        found = [getattr(module, name)(*given) for module in (F, torch.nn.functional)]
+        assert found[0].dtype == found[1].dtype == wide
+        torch.testing.assert_close(*found)
+        if name != "huber_loss":
+            torch.testing.assert_close(*[torch.autograd.grad(loss, x)[0] for loss in found])
+
+
+WEIGHTED: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
+    "weight": lambda f, x, w: f.binary_cross_entropy(x, x.detach(), w),
+    "weight of logits": lambda f, x, w: f.binary_cross_entropy_with_logits(x, x.detach(), w),
+    "pos_weight": lambda f, x, w: f.binary_cross_entropy_with_logits(x, x.detach(), pos_weight=w),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weights_leave_a_loss_its_dtype_and_size(name: str) -> None:
+    """As torch's do: those that numpy made are float64."""
+    x = torch.rand(5, 4).requires_grad_()
+    for shape in ((4,), (5, 1), ()):
+        weight = torch.rand(shape, dtype=torch.float64)
+        found = [WEIGHTED[name](module, x, weight) for module in (F, torch.nn.functional)]
+        torch.testing.assert_close(*found)
+        torch.testing.assert_close(*[torch.autograd.grad(loss, x)[0] for loss in found])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert WEIGHTED[name](F, x.bfloat16(), torch.rand(4)).dtype == torch.float32
+    with pytest.raises(RuntimeError, match=r"weight has the shape \(2, 5, 4\); expected one that broadcasts to"):
+        WEIGHTED[name](F, x, torch.rand(2, 5, 4))
