@@ -298,6 +298,7 @@ def executor_form(form: _Function) -> Callable[[_Function], _Function]:
     """Let a function take an executor first, which another function then is called with."""
 
     def decorate(function: _Function) -> _Function:
+        form.__name__ = form.__qualname__ = function.__name__  # which Python's messages of its arguments have
         names = frozenset(inspect.signature(function).parameters)
         ordered = tuple(inspect.signature(function).parameters)
 

@@ -532,6 +532,7 @@ def _softmaxed(input: Tensor, dim: Optional[int], dtype: Optional[torch.dtype], 
 
 
 _SOFTMAX = Fused("softmax", _softmaxed, 1)
+_LOG_SOFTMAX = Fused("log_softmax", _softmaxed, 1)
 
 
 @executor_form(_softmax_form)
@@ -549,7 +550,7 @@ def log_softmax(
     """Return x − max − log Σ e^(x − max) along a dimension."""
     if others:
         unexpected("log_softmax", others, "dim", "dtype")
-    return _SOFTMAX((input,), (dim if dim is None else index(dim), dtype, "log_softmax"))
+    return _LOG_SOFTMAX((input,), (dim if dim is None else index(dim), dtype, "log_softmax"))
 
 
 def floating(what: str, x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hologram_torch._calls import called, tensors
-from hologram_torch._functions import wide
+from hologram_torch._functions import floating, wide
 from hologram_torch._fused import Fused
 from hologram_torch._operands import ATLAS, opmath
 from hologram_torch._operation import PLAIN, is_dynamo_compiling, widened
@@ -37,7 +37,12 @@ _WIDE = {
 
 
 def _norm_input(what: str, x: Tensor, *parameters: Optional[Tensor]) -> tuple[Tensor, torch.dtype]:
-    """Return x in the dtype to compute in, and the dtype of the result."""
+    """Return x in the dtype to compute in, and the dtype of the result.
+
+    Raises:
+        TypeError: x has no floating-point dtype.
+    """
+    x = floating(what, x)
     if what in _WIDE:
         x = widened(x)
     return (x if all(t is None or t.dtype == x.dtype for t in parameters) else wide(x)), x.dtype

@@ -139,6 +139,8 @@ NO_TENSORS = {
     "dropout: input is a int": lambda x: F.dropout(3),
     "relu: input is a str": lambda x: F.relu("cpu", x),
     "gelu: input is a str": lambda x: F.gelu("cpu", x),
+    "softmax: input is a int": lambda x: F.softmax(3, 0),
+    "log_softmax: input is a int": lambda x: F.log_softmax(3, 0),
 }
 
 
@@ -146,6 +148,22 @@ NO_TENSORS = {
 def test_arguments_that_are_no_tensors_are_named(said: str) -> None:
     with pytest.raises(TypeError, match=f"^{said}; expected a torch.Tensor"):
         NO_TENSORS[said](torch.randn(2, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
+def test_norms_are_of_floats(dtype: torch.dtype) -> None:
+    """Also in evaluation, where numbers were cut to integers; a refused call moves nothing."""
+    x, mean = torch.ones(3, 4).to(dtype), torch.zeros(4)
+    for said, call in (
+        ("layer_norm: input has", lambda: F.layer_norm(x, (4,))),
+        ("rms_norm: input has", lambda: F.rms_norm(x, (4,), torch.ones(4))),
+        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4), training=True)),
+        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4))),
+        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4), torch.ones(4))),
+    ):
+        with pytest.raises(TypeError, match=f"^{said} dtype {dtype}"):
+            call()
+    assert not mean.any()
 
 
 def test_executors_in_the_wrong_place() -> None:
@@ -429,6 +447,10 @@ def test_executor_forms_refuse(ex: hg.Executor) -> None:
         F.add(ex, x, [1])
     with pytest.raises(TypeError, match=r"input is a NoneType; expected a torch\.Tensor"):
         F.add(ex, None, x)
+    with pytest.raises(TypeError, match=r"^relu\(\) missing 1 required positional argument: 'input'"):
+        F.relu(ex)
+    with pytest.raises(TypeError, match=r"^gelu\(\) takes 2 positional arguments but 3 were given"):
+        F.gelu(ex, x, "tanh")
     with pytest.raises(ValueError, match="takes those on the CPU"):
         F.relu(ex, torch.ones(3, device="meta"))
     with pytest.raises(ValueError, match="reduction"):
