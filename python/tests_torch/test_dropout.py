@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from accuracy import DTYPES, errors
 
 import hologram as hg
 from hologram_torch import functional as F
@@ -77,3 +78,36 @@ def test_dropout_at_its_ends(device: str) -> None:
         assert F.dropout(x.to(dtype)).dtype == dtype
     with pytest.raises(ValueError, match="between 0 and 1"):
         F.dropout(x, 1.5)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64], ids=str)
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("layout", ["", "transposed", "expanded", "no dimensions", "no elements"])
+def test_errors(layout: str, p: float, dtype: torch.dtype, device: str) -> None:
+    """Of what is kept and of its gradient: what accuracy.py says of other functions."""
+    made = {
+        "transposed": lambda x: x.reshape(20, 35).t(),
+        "expanded": lambda x: x[:7].expand(9, 7),
+        "no dimensions": lambda x: x[0],
+        "no elements": lambda x: x[:0],
+    }
+    x = made.get(layout, lambda x: x)(torch.randn(700, device=device).to(dtype)).requires_grad_()
+    worst = []
+    for function in (F.dropout, torch.nn.functional.dropout):
+        y = function(x, p)
+        weights = torch.rand(x.shape, device=device).to(dtype) + 0.5
+        (gradient,) = torch.autograd.grad(y, x, weights)
+        kept = (y != 0).double() / (1 - p)
+        assert torch.equal(gradient == 0, y == 0)
+        worst.append(max(errors(y.detach(), x.detach() * kept, None), errors(gradient, weights * kept, None)))
+    assert worst[0] <= 2 * worst[1] + 1
+
+
+def test_gradients_and_theirs(device: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return F.dropout(x, 0.3)
+
+    x = torch.randn(4, 5, dtype=torch.float64, device=device).requires_grad_()
+    assert torch.autograd.gradcheck(function, x)
+    assert torch.autograd.gradgradcheck(function, x)

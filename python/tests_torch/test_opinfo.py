@@ -156,3 +156,32 @@ def test_gradients_and_theirs(name: str, device: str) -> None:
             assert torch.autograd.gradgradcheck(function, leaves, fast_mode=True)
         tried += 1
     assert tried
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_gradients_of_layers_and_theirs(name: str, training: bool, device: str) -> None:
+    """By the parameters too, in float64; the results are torch's."""
+    tried = 0
+    for case in cases_of(name, torch.float64, training, device):
+        given = tree_map(partial(moved, device=device), (case.arguments, case.keywords))
+        flat, spec = tree_flatten(given)
+        places = [i for i, value in enumerate(flat) if isinstance(value, Tensor) and value.requires_grad]
+
+        def function(*leaves: Tensor, flat: Any = flat, spec: Any = spec, places: Any = places, of: Any = case) -> Any:
+            taken = [v.clone() if isinstance(v, Tensor) else v for v in flat]  # what is changed is so once
+            for place, leaf in zip(places, leaves):
+                taken[place] = leaf
+            arguments, keywords = tree_unflatten(taken, spec)
+            return of.ours(*arguments, **keywords)
+
+        leaves = [flat[i] for i in places]
+        arguments, keywords = given
+        expected = case.theirs(*arguments, **keywords)
+        torch.testing.assert_close(function(*leaves), expected, equal_nan=True)
+        if places and all(leaf.numel() for leaf in leaves) and expected.isfinite().all():  # no logarithms of negatives
+            assert torch.autograd.gradcheck(function, leaves, fast_mode=True)
+            assert torch.autograd.gradgradcheck(function, leaves, fast_mode=True)
+            tried += 1
+    assert tried
