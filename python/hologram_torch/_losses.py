@@ -152,9 +152,9 @@ def _like_input(what: str, name: str, loss: Tensor, weight: Tensor, input: Tenso
             f"{tuple(input.shape)}"
         )
     dtype = torch.promote_types(input.dtype, target.dtype)
-    if dtype == loss.dtype or not dtype.is_floating_point or torch.is_autocast_enabled(loss.device.type):
-        return loss
-    return loss.to(dtype)
+    if torch.is_autocast_enabled(loss.device.type):
+        dtype = torch.promote_types(dtype, torch.float32)
+    return loss if dtype == loss.dtype or not dtype.is_floating_point else loss.to(dtype)
 
 
 def _bce(input: Tensor, target: Tensor, weight: Optional[Tensor], reduction: str) -> Tensor:

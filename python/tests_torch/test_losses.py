@@ -184,6 +184,7 @@ def test_weights_leave_a_loss_its_dtype_and_size(name: str) -> None:
         torch.testing.assert_close(*found)
         torch.testing.assert_close(*[torch.autograd.grad(loss, x)[0] for loss in found])
     with torch.autocast("cpu", torch.bfloat16):
-        assert WEIGHTED[name](F, x.bfloat16(), torch.rand(4)).dtype == torch.float32
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            assert WEIGHTED[name](F, x.bfloat16(), torch.rand(4, dtype=dtype)).dtype == torch.float32
     with pytest.raises(RuntimeError, match=r"weight has the shape \(2, 5, 4\); expected one that broadcasts to"):
         WEIGHTED[name](F, x, torch.rand(2, 5, 4))
