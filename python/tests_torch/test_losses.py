@@ -164,6 +164,7 @@ def test_a_tensor_without_dimensions_counts_in_the_dtype_of_a_loss(name: str, wi
         assert found[0].dtype == found[1].dtype == wide
         torch.testing.assert_close(*found)
         if name != "huber_loss":
+            found[1] = getattr(torch.nn.functional, name)(*[t.to(wide) for t in given])  # 2.11's mse_loss has none here
             torch.testing.assert_close(*[torch.autograd.grad(loss, x)[0] for loss in found])
 
 
