@@ -517,6 +517,7 @@ static hologram_direct_outcome run_direct(const request *r, bool *unlent) {
   py_handle *executor = (py_handle *)r->executor;
   hologram_gate *gate = hologram_gate_of(executor, r->args.stream, false);
   const hologram_loan *loans[MAX_OPERANDS];
+  bool all = true;
   *unlent = false;
   if (!gate) return DIRECT_NO;
   for (int i = 0; i < r->args.num_operands; i++) { /* freed since it was taken, by what Python ran meanwhile */
@@ -525,12 +526,13 @@ static hologram_direct_outcome run_direct(const request *r, bool *unlent) {
     if (executor->asynchronous && (b->executor != r->executor || hologram_buffer_gone(b))) return DIRECT_NO;
     loans[i] = &b->loan;
     if (executor->asynchronous && !hologram_direct_lent(&b->loan, gate)) {
-      *unlent = true;
+      all = false;
     } else if (!hologram_buffer_seen(b)) {
       return DIRECT_NO;
     }
   }
-  return *unlent ? DIRECT_NO : hologram_direct_run(gate, executor->handle, &r->args, loans);
+  *unlent = !all;
+  return all ? hologram_direct_run(gate, executor->handle, &r->args, loans) : DIRECT_NO;
 }
 
 /* Has the memory of buffers lent that calls come with again and again: what comes once is not worth the asking, nor is what
