@@ -1,4 +1,4 @@
-"""Calls on tensors and buffers that C queues by itself, without a GPU. For test_asynctest.py, which has a device for them."""
+"""Calls on tensors and buffers that C queues by itself, without a GPU: test_asynctest.py has a device for them."""
 
 from __future__ import annotations
 
