@@ -43,8 +43,8 @@ static hologram_operand *look(const py_array *b) {
 static uint64_t freed_here; /* buffers, which is known of their objects */
 
 void hologram_buffer_done(uint64_t handle) {
-  freed_here++;
-  hologram_buffer_free(handle);
+  freed_here++;                                                  /* first, since a deleter may come here */
+  if (hologram_buffer_free(handle) != HOLOGRAM_OK) freed_here--; /* it was freed before, and counted then */
 }
 
 const hologram_operand *hologram_buffer_seen(py_array *b) {

@@ -202,6 +202,18 @@ def test_buffers_that_are_not_lent(ex: hg.Executor) -> None:
     with pytest.raises(RuntimeError, match="freed"):
         ops.vector_add(ex, out, out, out)
     assert direct(ex) == done
+    former, b = ex.allocate(1), ex.allocate(N)
+    view = b.view(N)  # the memory stays, and lent
+    native.buffer_free(former.handle)
+    for _ in range(2 * TIMES):
+        ops.vector_add(ex, b, b, b)
+    done = direct(ex)
+    native.buffer_free(b.handle)
+    former.free()  # which frees nothing, and does not hide that something was freed
+    with pytest.raises(RuntimeError, match="freed"):
+        ops.vector_add(ex, b, b, b)
+    assert direct(ex) == done
+    assert view.to_numpy().tolist() == [0.0] * N
 
 
 def test_wrapped_memory_is_not_lent(ex: hg.Executor) -> None:

@@ -498,6 +498,15 @@ def test_buffers_that_go_meanwhile(cpu: hg.Executor) -> None:
         ops.vector_add(cpu, y, y, out)
     assert (there.to_numpy() == 0).all()
 
+    former, out = cpu.allocate(1), cpu.from_numpy(np.ones(256, np.float32))
+    native.buffer_free(former.handle)
+    for _ in range(TIMES):
+        ops.vector_add(cpu, y, y, out)
+    native.buffer_free(out.handle)
+    former.free()  # which frees nothing, and does not hide that something was freed
+    with pytest.raises(RuntimeError, match="freed"):
+        ops.vector_add(cpu, y, y, out)
+
 
 def test_calls_take_their_turn(cpu: hg.Executor) -> None:
     """A call waits for long work of another thread's on the executor."""
