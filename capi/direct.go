@@ -292,6 +292,8 @@ func (l *loan) End() {
 //
 //export direct_lend
 func direct_lend(executor C.hologram_executor, c *C.hologram_gate, buffer C.hologram_buffer, out *C.hologram_loan) C.bool {
+	var status C.int32_t
+	defer guard(&status)
 	ex, b := find(handle(executor), kindExecutor), find(handle(buffer), kindBuffer)
 	gates.Lock()
 	g := gates.of[entrance{handle(executor), uint64(c.stream)}]
