@@ -62,6 +62,52 @@ func TestOrderOfStreams(t *testing.T) {
 	use(b, bs, 3, true)
 }
 
+// sharing is a stream on which others enter code.
+type sharing struct {
+	noting
+	given backends.Ticket
+}
+
+func (s *sharing) Given() backends.Ticket { return s.given }
+
+type endless struct{}
+
+func (endless) End() {}
+
+// TestWhatIsLent is a pool's memory, to a stream of which somebody can tell what it was given.
+func TestWhatIsLent(t *testing.T) {
+	shared := func(given backends.Ticket) *Line { return &Line{Stream: &sharing{given: given}} }
+	alone, _ := newLine("a")
+	closed := shared(1)
+	closed.Close()
+	for name, c := range map[string]struct {
+		m    *Memory
+		l    *Line
+		none bool // there is no room for loans
+		lent bool
+	}{
+		"a pool's":                  {m: &Memory{}, l: shared(1), lent: true},
+		"memory of others":          {m: Foreign(64, 64, nil, nil), l: shared(1)},
+		"a stream of its own":       {m: &Memory{}, l: alone},
+		"a stream without a ticket": {m: &Memory{}, l: shared(0)},
+		"a stream that is closed":   {m: &Memory{}, l: closed},
+		"no loan":                   {m: &Memory{}, l: shared(1), none: true},
+	} {
+		began := 0
+		begin := func() Loan {
+			if began++; c.none {
+				return nil
+			}
+			return endless{}
+		}
+		for range 2 {
+			require.Equal(t, c.lent, c.m.Lend(c.l, begin) != nil, name)
+		}
+		require.Equal(t, began == 1, c.lent, name)
+		require.True(t, c.m.Claimed(shared(1)) || c.lent, name)
+	}
+}
+
 // TestBlocksKnowTheirUsers gives blocks back before work on them has passed.
 func TestBlocksKnowTheirUsers(t *testing.T) {
 	p := NewPool(host(t), 0)

@@ -106,6 +106,9 @@ type worldLoan struct {
 
 func (l *worldLoan) End() {
 	w, m := l.line.w, l.of.m
+	for range w.r.IntN(2) { // until it has ended
+		l.line.queue()
+	}
 	w.works = append(w.works, worldWork{m.Addr, m.size, l.line.at, l.line.Given(), true, l.of})
 	l.ended = true
 }

@@ -87,6 +87,42 @@ func TestSlabsThatTheDeviceDoesNotTake(t *testing.T) {
 	require.EqualValues(t, slabBytes, p.Trim())
 }
 
+// TestWhatTheDeviceDoesNotTakeWasUsed: neither what is cut of such a slab nor what is left
+// of it passes for memory that is zero.
+func TestWhatTheDeviceDoesNotTakeWasUsed(t *testing.T) {
+	a := host(t)
+	a.Free = func(backends.Memory) error { return errors.New("refused") }
+	p := NewPool(a, 0)
+	p.patience = time.Millisecond
+	m, fresh, err := p.Take(nil, 64, nil)
+	require.NoError(t, err)
+	require.True(t, fresh)
+	used := m.Addr
+	m.Release()
+	require.Zero(t, p.Trim())
+	m, fresh, err = p.Take(nil, 64, nil)
+	require.NoError(t, err)
+	require.False(t, fresh)
+	require.Equal(t, used, m.Addr)
+	var sizes []int64
+	for size := int64(64); size < largeBlock; size *= 2 {
+		sizes = append(sizes, size)
+	}
+	for range 2 { // the second time what is left of the slab is cached
+		for _, size := range sizes {
+			m, err = p.Fresh(size, nil)
+			require.NoError(t, err)
+			require.False(t, m.Addr-used < slabBytes, "%d bytes", size)
+		}
+		for _, list := range p.cache {
+			for _, m := range list {
+				sizes = append(sizes, m.size)
+			}
+		}
+	}
+	require.Greater(t, len(sizes), 15, "nothing was left")
+}
+
 // TestSlabsAtRandom takes, gives back and trims: what is in use stays as it is, and the
 // sums hold.
 func TestSlabsAtRandom(t *testing.T) {
