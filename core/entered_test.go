@@ -2,12 +2,15 @@ package core
 
 import (
 	"encoding/binary"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
@@ -72,6 +75,11 @@ func (x *enterer) publish(c *Call) *Direct {
 // enter makes a call of the operands' addresses and numbers. It reports whether it was
 // queued: the gate may be shut.
 func (x *enterer) enter(d *Direct, operands []Operand, params ...uint64) bool {
+	return x.enterIf(func() bool { return true }, d, operands, params...)
+}
+
+// enterIf is enter, if may says so once the turn is taken.
+func (x *enterer) enterIf(may func() bool, d *Direct, operands []Operand, params ...uint64) bool {
 	if !atomic.CompareAndSwapUint32(&x.word, GateOpen, GateTaken) {
 		return false
 	}
@@ -80,6 +88,9 @@ func (x *enterer) enter(d *Direct, operands []Operand, params ...uint64) bool {
 			atomic.StoreUint32(&x.word, GateShut)
 		}
 	}()
+	if !may() {
+		return false
+	}
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		frame := append([]byte(nil), s.Frame...)
@@ -333,17 +344,110 @@ func TestBuffersThatAreLent(t *testing.T) {
 	}
 }
 
+// TestBuffersThatAreLentToAStreamOfOthers are used there, and the executor's own stream has
+// to take them back as any other.
+func TestBuffersThatAreLentToAStreamOfOthers(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{Delay: 2 * time.Millisecond})
+	a, b := x.array(0, 4), Operand{Buffer: floats(t, x.ex, 0, 0, 0, 0)}
+	ev, err := x.ex.Call(x.op("fill", []Scalar{Float(1)}, a))
+	require.NoError(t, wait(ev, err))
+	d := x.publish(x.op("vector_add", nil, a, b, b))
+	require.NoError(t, wait(x.ex.Synchronize()))
+	lend := func() *testLoan {
+		loan, never := x.ex.Lend(x.theirs.Native(), b.Buffer, func() Loan { return new(testLoan) })
+		require.False(t, never)
+		l, _ := loan.(*testLoan)
+		return l
+	}
+	at := Operand{View: backends.View{Addr: b.Buffer.addr}}
+	for i := range 3 {
+		require.NoError(t, wait(x.ex.Synchronize()))
+		loan := lend()
+		require.NotNil(t, loan)
+		require.True(t, x.enter(d, []Operand{a, at, at}))
+		ev, err := x.ex.Call(x.op("vector_add", nil, a, b, b))
+		require.NoError(t, wait(ev, err))
+		require.True(t, x.enter(d, []Operand{a, at, at}))
+		require.False(t, loan.ended.Load())
+		out := floats(t, x.ex, 0, 0, 0, 0)
+		require.NoError(t, wait(x.ex.Op("copy", []*Buffer{b.Buffer, out}, nil, nil)))
+		require.True(t, loan.ended.Load())
+		n := float32(4 + 3*i)
+		require.Equal(t, []float32{n, n, n, n}, values(t, out))
+	}
+}
+
+// turnLoan is memory's as C has it: who enters looks at it in the turn of its stream.
+type turnLoan struct {
+	x     *enterer
+	ended atomic.Bool
+}
+
+func (l *turnLoan) End() {
+	l.ended.Store(true)
+	for turn := GateTaken; turn == GateTaken || turn == GateWanted; turn = int(atomic.LoadUint32(&l.x.word)) {
+		runtime.Gosched()
+	}
+}
+
+// TestBuffersAreTakenBackMeanwhile, by another stream, while calls are entered: no work
+// on them is lost or comes between. The simulated device reports what nothing orders.
+func TestBuffersAreTakenBackMeanwhile(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{Delay: 20 * time.Microsecond})
+	one, b := floats(t, x.ex, 1, 1, 1, 1), floats(t, x.ex, 0, 0, 0, 0)
+	d := x.publish(&Call{Op: opNamed(t, "vector_add"), Operands: []Operand{{Buffer: one}, {Buffer: b}, {Buffer: b}}})
+	other, err := x.d.NewExecutor()
+	require.NoError(t, err)
+	defer other.Close()
+	ones := floats(t, other, 1, 1, 1, 1)
+	const times = 300
+	var theirs sync.WaitGroup
+	theirs.Add(1)
+	go func() {
+		defer theirs.Done()
+		for range times {
+			assert.NoError(t, wait(other.Op("vector_add", []*Buffer{ones, b, b}, nil, nil)))
+		}
+	}()
+	at := func(b *Buffer) Operand { return Operand{View: backends.View{Addr: b.addr}} }
+	begin := func() Loan { return &turnLoan{x: x} }
+	entered := 0
+	for range times {
+		la, _ := x.ex.Lend(0, one, begin)
+		lb, _ := x.ex.Lend(0, b, begin)
+		lent := func() bool {
+			a, _ := la.(*turnLoan)
+			b, _ := lb.(*turnLoan)
+			return a != nil && b != nil && !a.ended.Load() && !b.ended.Load()
+		}
+		if x.enterIf(lent, d, []Operand{at(one), at(b), at(b)}) {
+			entered++
+		} else {
+			require.NoError(t, wait(x.ex.Op("vector_add", []*Buffer{one, b, b}, nil, nil)))
+		}
+	}
+	theirs.Wait()
+	n := float32(1 + 2*times) // with that which published
+	require.Equal(t, []float32{n, n, n, n}, values(t, b))
+	require.NotZero(t, entered)
+}
+
 // TestWhatIsNotLent is memory of others, of another device, or that others still work on.
 func TestWhatIsNotLent(t *testing.T) {
 	x := newEnterer(t, asynctest.Options{Delay: 20 * time.Millisecond})
 	begin := func() Loan { return new(testLoan) }
+	scratch := floats(t, x.ex, 1)
+	require.NoError(t, wait(x.ex.Op("copy", []*Buffer{scratch, floats(t, x.ex, 0)}, nil, nil)))
+	require.NotNil(t, x.lend(scratch), "the stream can have memory")
 	wrapped, err := x.ex.Wrap(x.at.Addr, isa.F32, []int64{4}, nil, false, func() {})
 	require.NoError(t, err)
 	loan, never := x.ex.Lend(0, wrapped, begin)
 	require.Nil(t, loan)
 	require.True(t, never)
 	elsewhere := newEnterer(t, asynctest.Options{})
-	loan, never = x.ex.Lend(0, floats(t, elsewhere.ex, 1), begin)
+	theirs := floats(t, elsewhere.ex, 1)
+	require.NoError(t, wait(elsewhere.ex.Synchronize()))
+	loan, never = x.ex.Lend(0, theirs, begin)
 	require.Nil(t, loan)
 	require.False(t, never)
 	b := floats(t, x.ex, 1, 2)
