@@ -216,6 +216,39 @@ def test_buffers_that_are_not_lent(ex: hg.Executor) -> None:
     assert view.to_numpy().tolist() == [0.0] * N
 
 
+def test_buffers_that_were_taken_back(ex: hg.Executor) -> None:
+    """Stay so, whatever else is lent meanwhile."""
+    a, b, out = (ex.from_numpy(np.full(N, i, np.float32)) for i in range(3))
+    for _ in range(2 * TIMES):
+        ops.vector_add(ex, a, a, out)
+    with hg.Executor(ex.backend) as other:
+        ops.fill(other, a, 3.0)
+        done = direct(ex)
+        for _ in range(4 * TIMES):
+            ops.vector_add(ex, b, b, out)
+        assert direct(ex) > done  # they are lent
+        done = direct(ex)
+        ops.fill(other, a, 4.0)
+        ops.vector_add(ex, a, a, out)
+        assert direct(ex) == done
+        assert out.to_numpy().tolist() == [8.0] * N
+
+
+def test_a_freed_buffer_is_not_entered(ex: hg.Executor) -> None:
+    """Though others keep its memory, which stays lent."""
+    a, out = ex.from_numpy(np.full(N, 1, np.float32)), ex.allocate(N)
+    kept = a.__dlpack__()
+    for _ in range(2 * TIMES):
+        ops.vector_add(ex, a, a, out)
+    done = direct(ex)
+    assert done > 0
+    native.buffer_free(a.handle)
+    with pytest.raises(RuntimeError, match="freed"):
+        ops.vector_add(ex, a, a, out)
+    assert direct(ex) == done
+    del kept
+
+
 def test_wrapped_memory_is_not_lent(ex: hg.Executor) -> None:
     """Its owner is told when the work on it is over."""
     owned = ex.from_numpy(np.full(N, 1, np.float32))

@@ -136,6 +136,11 @@ def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
     fixed.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         ops.vector_add(cpu, x, y, fixed)
+    u, v = cpu.allocate(8), cpu.allocate(8)
+    for _ in range(TIMES):
+        ops.vector_add(cpu, u, u, v)
+    with pytest.raises(ValueError, match="read-only"):
+        ops.vector_add(cpu, u, u, cpu.wrap(fixed))
     assert (fixed == 0).all()
 
 
