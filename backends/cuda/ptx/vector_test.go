@@ -27,10 +27,28 @@ func TestElementsOfALane(t *testing.T) {
 		return "slot a " + typ + "\nslot b " + typ + "\n ldg." + typ + " x, a[index]\n ldg." + typ + " y, b[index]\n" +
 			strings.Repeat(" mul."+typ+" x, x, y\n add."+typ+" x, x, y\n", n) + " stg." + typ + " x, b[index]\n exit"
 	}
+	// live has that many values at a time, but constants, and so many operations more.
+	live := func(typ string, values, more int) string {
+		text := "slot a " + typ + "\n ldg." + typ + " x, a[index]\n"
+		for i := 1; i < values; i++ {
+			text += fmt.Sprintf(" mul.%s v%d, x, %d\n", typ, i, i+2)
+		}
+		for i := range more {
+			text += fmt.Sprintf(" add.%s x, x, %d\n", typ, i+20)
+		}
+		for i := 1; i < values; i++ {
+			text += fmt.Sprintf(" mul.%s x, x, v%d\n", typ, i)
+		}
+		return text + " stg." + typ + " x, a[index]\n exit"
+	}
 	for _, c := range []struct {
 		text           string
 		vector, groups int
 	}{
+		{live("bf16", 3, 20), 8, 4},
+		{live("f16", 3, 20), 8, 4},
+		{live("bf16", 12, 5), 8, 2},
+		{live("f32", 3, 20), 4, 2},
 		{chain("f32", 1), 4, 2},
 		{chain("f64", 1), 2, 2},
 		{chain("f64", 20), 2, 1},
