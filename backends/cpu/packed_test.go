@@ -123,3 +123,33 @@ slot wide u16
 		}
 	}
 }
+
+// Floats of 16 bits that are compared are numbers in registers, and their bits still bits,
+// where integers beside them are packed. (Those of a NaN are any, so it is chosen away.)
+func TestBitcastsBesidePackedIntegers(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	oracle := interp.New()
+	for _, types := range [][2]isa.Type{{isa.BF16, isa.F16}, {isa.F16, isa.BF16}, {isa.BF16, isa.BF16}, {isa.F16, isa.F16}} {
+		v := verify(t, fmt.Sprintf(`
+program p
+slot a %v
+slot b %v
+slot m u8
+  ldg.%[1]v x, a[index]
+  set.lt.%[1]v p, x, 1
+  sel.%[1]v y, p, x, 0
+  bitcast.%[2]v.%[1]v z, y
+  stg.%[2]v z, b[index]
+  ldg.u8 k, m[index]
+  add.u8 k, k, 5
+  stg.u8 k, m[index]
+  exit`, types[0], types[1]))
+		contents := randomContents(r, v, 203)
+		want := run(t, oracle, v, linear(200, 64), contents, nil, nil)
+		for _, l := range levels {
+			if err := same(v, run(t, on(t, l, 1), v, linear(200, 64), contents, nil, nil), want); err != nil {
+				t.Errorf("%v, %v: %v", types, l, err)
+			}
+		}
+	}
+}

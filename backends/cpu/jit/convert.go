@@ -64,7 +64,7 @@ func (g *gen) packWords(x vreg) vreg {
 func bitcast(g *gen, n *ir.Node) {
 	x, to, from := g.val(n.Args[0]), n.Type, n.From
 	switch {
-	case g.packed: // bits are all there is
+	case g.packed && g.packing.packs(from): // bits are all there is; other floats are beside them as f32
 		g.set(n.Result(), x)
 	case from == isa.F16 && to != isa.F16:
 		d := g.newReg(classVec)
