@@ -1,4 +1,4 @@
-"""batch_norm: what moves its running statistics, and by how much."""
+"""batch_norm: what moves its running statistics, and by how much; and what it has in common with other norms."""
 
 from __future__ import annotations
 
@@ -63,3 +63,30 @@ def test_momentum_may_be_a_tensor(dtype: torch.dtype) -> None:
             ways.append([F.batch_norm(x, mean, variance, training=True, momentum=momentum), mean, variance])
         for found, expected in zip(*ways):
             assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
+def test_norms_are_of_floats(dtype: torch.dtype) -> None:
+    """Also in evaluation, where numbers were cut to integers; a refused call moves nothing."""
+    x, mean = torch.ones(3, 4).to(dtype), torch.zeros(4)
+    for said, call in (
+        ("layer_norm: input has", lambda: F.layer_norm(x, (4,))),
+        ("rms_norm: input has", lambda: F.rms_norm(x, (4,), torch.ones(4))),
+        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4), training=True)),
+        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4))),
+        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4), torch.ones(4))),
+    ):
+        with pytest.raises(TypeError, match=f"^{said} dtype {dtype}"):
+            call()
+    assert not mean.any()
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "batch_norm", "batch_norm in training"])
+def test_a_norm_without_a_bias_adds_none(norm: str, device: str) -> None:
+    """Nor does it change a zero's sign, as adding 0 would."""
+    x, weight = torch.zeros(4, 4, device=device), torch.tensor([-1.0, 1, -2, 2], device=device)
+    if norm == "layer_norm":
+        found = F.layer_norm(x, (4,), weight)
+    else:
+        found = F.batch_norm(x, torch.zeros_like(weight), torch.ones_like(weight), weight, training="training" in norm)
+    assert torch.equal(torch.signbit(found), torch.signbit(weight).expand(4, 4)) and not found.any()

@@ -150,22 +150,6 @@ def test_arguments_that_are_no_tensors_are_named(said: str) -> None:
         NO_TENSORS[said](torch.randn(2, 4))
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
-def test_norms_are_of_floats(dtype: torch.dtype) -> None:
-    """Also in evaluation, where numbers were cut to integers; a refused call moves nothing."""
-    x, mean = torch.ones(3, 4).to(dtype), torch.zeros(4)
-    for said, call in (
-        ("layer_norm: input has", lambda: F.layer_norm(x, (4,))),
-        ("rms_norm: input has", lambda: F.rms_norm(x, (4,), torch.ones(4))),
-        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4), training=True)),
-        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4))),
-        ("batch_norm: .*", lambda: F.batch_norm(x, mean, torch.ones(4), torch.ones(4))),
-    ):
-        with pytest.raises(TypeError, match=f"^{said} dtype {dtype}"):
-            call()
-    assert not mean.any()
-
-
 def test_executors_in_the_wrong_place() -> None:
     x = torch.ones(3)
     with hg.Executor("cpu") as ex, pytest.raises(TypeError, match=r"^match_device: .*Executor"):
@@ -604,14 +588,3 @@ def test_gradients_of_bounds_of_integers() -> None:
         low, high = torch.tensor([0.5, 0.25, -1], requires_grad=True), torch.tensor([2, 0.75, 1.0], requires_grad=True)
         found, expected = (torch.autograd.grad(f(x, low, high).sum(), [low, high]) for f in (F.clamp, torch.clamp))
         torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.parametrize("norm", ["layer_norm", "batch_norm", "batch_norm in training"])
-def test_a_norm_without_a_bias_adds_none(norm: str, device: str) -> None:
-    """Nor does it change a zero's sign, as adding 0 would."""
-    x, weight = torch.zeros(4, 4, device=device), torch.tensor([-1.0, 1, -2, 2], device=device)
-    if norm == "layer_norm":
-        found = F.layer_norm(x, (4,), weight)
-    else:
-        found = F.batch_norm(x, torch.zeros_like(weight), torch.ones_like(weight), weight, training="training" in norm)
-    assert torch.equal(torch.signbit(found), torch.signbit(weight).expand(4, 4)) and not found.any()
