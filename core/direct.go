@@ -1,8 +1,6 @@
 package core
 
 import (
-	"slices"
-
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/memory"
@@ -105,8 +103,7 @@ func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) {
 	}
 	defer b.Release()
 	enters := c.Deleter == nil && c.Residue == nil && c.Fuel == 0 && c.Ordered == (c.Stream != 0)
-	if foreign := func(m *memory.Memory) bool { return m != nil && m.IsForeign() }; ex.device.Info.Asynchronous &&
-		(c.First != nil || slices.ContainsFunc(b.Memory(), foreign)) { // for which somebody has to wait
+	if ex.device.Info.Asynchronous && (c.First != nil || b.Borrows()) { // for which somebody has to wait
 		enters = false
 	}
 	b.Direct(s.Target().Line, enters, func(queued func(*memory.Line) (backends.Ticket, error)) error {

@@ -18,9 +18,13 @@ func (p *Prepared) telling(within *backends.EnterBounds) bool {
 // Quiet is queue.Quiet's: what the device queues of the call neither faults, as its sizes
 // show, nor takes long, and uses memory of pools alone, or what its owner orders.
 func (b *Bound) Quiet() bool {
-	foreign := func(m *memory.Memory) bool { return m != nil && m.IsForeign() }
-	b.quiet = !b.p.loud && b.first == nil && b.residue == nil && profile.On() == nil && !slices.ContainsFunc(b.mems, foreign)
+	b.quiet = !b.p.loud && b.first == nil && b.residue == nil && profile.On() == nil && !b.Borrows()
 	return b.quiet
+}
+
+// Borrows reports whether the call uses memory whose owner is told when that is over.
+func (b *Bound) Borrows() bool {
+	return slices.ContainsFunc(b.mems, func(m *memory.Memory) bool { return m != nil && m.IsForeign() })
 }
 
 // launchQuietly queues a launch without its Record, which another call may have when the
