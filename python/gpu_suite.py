@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -349,6 +350,17 @@ def device(env: dict[str, str]) -> tuple[str, str]:
     return found[1], driver
 
 
+def orders() -> list[dict[str, str]]:
+    """What makes each of the devices the first one that a process sees: the jobs take them in turn."""
+    try:
+        n = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.splitlines())
+    except (OSError, subprocess.CalledProcessError):
+        n = 1
+    if n < 2 or "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [{}]
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(str((first + k) % n) for k in range(n))} for first in range(n)]
+
+
 WORDS = (("passed", "PASS", "passed"), ("skipped", "SKIP", "skipped"), ("failed", "FAIL", "failed|errors?"))
 
 
@@ -406,9 +418,11 @@ def run(args: argparse.Namespace) -> int:
     if args.only:
         todo = [j for j in todo if re.search(args.only, j.name)]
 
+    turns = itertools.cycle(orders())
+
     def one(job: Job) -> dict[str, Any] | None:
         left = end - time.monotonic()
-        return perform(job, env, min(job.limit, left)) if left > min(job.limit, 30) else None
+        return perform(job, env | next(turns), min(job.limit, left)) if left > min(job.limit, 30) else None
 
     pool = ThreadPoolExecutor(args.processes or os.cpu_count() or 1)
     under_way: dict[Future[dict[str, Any] | None], Job] = {pool.submit(one, job): job for job in todo}

@@ -77,7 +77,7 @@ func (e *emitter) collective(n *ir.Node) {
 		e.unsupported(op.String(), "its scratch was not found")
 		return
 	}
-	if done, ok := e.scanned[n]; ok {
+	if done, ok := e.done[n]; ok {
 		e.collected(n, done)
 		return
 	}
@@ -86,7 +86,7 @@ func (e *emitter) collective(n *ir.Node) {
 	}
 	result := e.temp(bankOf(t))
 	switch scan := isScan(op); {
-	case scan && e.whole() && e.opt.Block > warp:
+	case e.whole() && e.opt.Block > warp:
 		at := e.frames[len(e.frames)-1]
 		run := follows(at.region, at.at)
 		run = run[:e.p.together(len(run), e.opt.Block)]
@@ -94,16 +94,20 @@ func (e *emitter) collective(n *ir.Node) {
 		for i, m := range run {
 			v[i] = e.operand(m)
 		}
-		for i, done := range e.scanTogether(collectives[op], t, v) {
-			e.scanned[run[i]] = done
+		do := e.reduceTogether
+		if scan {
+			do, e.scans = e.scanTogether, true
 		}
-		result = e.scanned[n]
+		for i, done := range do(collectives[op], t, v) {
+			e.done[run[i]] = done
+		}
+		result = e.done[n]
 	case scan && e.whole():
 		result = e.scanWarp(collectives[op], t, e.operand(n))
 	case scan:
 		e.scanBlock(e.gather(collectives[op], t, e.operand(n)), result)
 	case e.whole():
-		e.reduceWhole(collectives[op], t, e.operand(n), result)
+		result = e.reduceWarp(collectives[op], t, e.operand(n))
 	default:
 		e.reduceBlock(e.gather(collectives[op], t, e.operand(n)), result)
 	}
@@ -227,62 +231,45 @@ func (e *emitter) whole() bool { return !e.departs() && e.opt.Whole(e.opt.Block)
 // told that n.
 func (*Options) Whole(n int) bool { return n > 0 && (n <= warp || n%warp == 0) }
 
-// reduceWhole halves as reduceBlock does. The halvings above a warp's width are
-// done in registers, where each lane has read the elements that meet there, by
+// reduceTogether halves several values as reduceBlock does. The halvings above a warp's
+// width are done in registers, where each lane has read the elements that meet there, by
 // each warp for itself; the others by shuffles.
-func (e *emitter) reduceWhole(op isa.Op, t isa.Type, v, result string) {
-	x, lanes := v, e.opt.Block
-	if lanes > warp {
-		x, lanes = e.foldWarps(op, t, v), warp
-	}
-	w := 1
-	for w < lanes {
-		w *= 2
-	}
-	mask := uint64(1)<<lanes - 1
-	if e.opt.Block <= warp { // a collective is a barrier, also for memory
-		e.line("bar.warp.sync %#x;", mask)
-	}
-	if whole := w == lanes; whole { // what goes both ways leaves all lanes the result
-		for w /= 2; w > 0; w /= 2 {
-			z := e.temp(bankOf(t))
-			e.compute(op, isa.Form{Type: t}, z, x, e.shuffle(t, x, "bfly", fmt.Sprintf("%d, 31, %#x", w, mask), ""))
-			x = z
-		}
-		e.move(t, result, x)
-		return
-	}
-	none, there := e.temp(bankOf(t)), e.temp(bankP)
-	e.move(t, none, identity(op, t))
-	for w /= 2; w > 0; w /= 2 {
-		y := e.shuffle(t, x, "down", fmt.Sprintf("%d, %d, %#x", w, lanes-1, mask), there)
-		z := e.temp(bankOf(t))
-		e.line("selp.%s %s, %s, %s, %s;", banks[bankOf(t)].typ, y, y, none, there)
-		e.compute(op, isa.Form{Type: t}, z, x, y)
-		x = z
-	}
-	e.move(t, result, e.shuffle(t, x, "idx", fmt.Sprintf("0, 31, %#x", mask), ""))
-}
-
-// foldWarps halves down to a warp's width: lane q has what s[q mod 32] is then.
-func (e *emitter) foldWarps(op isa.Op, t isa.Type, v string) string {
+func (e *emitter) reduceTogether(op isa.Op, t isa.Type, v []string) (results []string) {
+	lanes, warps := e.opt.Block, e.opt.Block/warp
 	word, size := scratchType(t)
+	own, at := e.temp(bankRD), e.temp(bankRD)
+	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
 	if e.folded || len(e.frames) > 1 { // what is there may still be read
 		e.line("barrier.sync 0;")
 	}
 	e.folded = true
-	own := e.temp(bankRD)
-	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
-	e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt, v)
+	for i, v := range v {
+		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt+i*lanes*size, v)
+	}
 	e.line("barrier.sync 0;")
-	q, at := e.temp(bankR), e.temp(bankRD)
+	q := e.temp(bankR)
 	e.line("and.b32 %s, %%lane, %d;", q, warp-1)
 	e.line("mad.wide.u32 %s, %s, %d, %%shared;", at, q, size)
-	r := make([]string, e.opt.Block/warp)
-	for i := range r {
-		r[i] = e.temp(bankOf(t))
-		e.line("ld.shared.%s %s, [%s+%d];", word, r[i], at, e.p.shared+scratchAt+i*warp*size)
+	for i := range v {
+		r := make([]string, warps)
+		for k := range r {
+			r[k] = e.temp(bankOf(t))
+			e.line("ld.shared.%s %s, [%s+%d];", word, r[k], at, e.p.shared+scratchAt+(i*lanes+k*warp)*size)
+		}
+		results = append(results, e.halve(op, t, r))
 	}
+	for w := warp / 2; w > 0; w /= 2 { // what goes both ways leaves all lanes the result
+		for i, x := range results {
+			results[i] = e.temp(bankOf(t))
+			e.compute(op, isa.Form{Type: t}, results[i], x, e.shuffle(t, x, "bfly", fmt.Sprintf("%d, 31, 0xffffffff", w), ""))
+		}
+	}
+	return results
+}
+
+// halve combines registers of a lane: r[q] with r[q+w], where there is one, w their
+// number rounded up to a power of two, halved, … 1.
+func (e *emitter) halve(op isa.Op, t isa.Type, r []string) string {
 	w := 1
 	for w < len(r) {
 		w *= 2
@@ -296,6 +283,34 @@ func (e *emitter) foldWarps(op isa.Op, t isa.Type, v string) string {
 		r = r[:min(w, len(r))]
 	}
 	return r[0]
+}
+
+// reduceWarp does reduceBlock's halvings by shuffles, of a block that is one warp at most.
+func (e *emitter) reduceWarp(op isa.Op, t isa.Type, x string) string {
+	lanes, w := e.opt.Block, 1
+	for w < lanes {
+		w *= 2
+	}
+	mask := uint64(1)<<lanes - 1
+	e.line("bar.warp.sync %#x;", mask) // a collective is a barrier, also for memory
+	if w == lanes {                    // what goes both ways leaves all lanes the result
+		for w /= 2; w > 0; w /= 2 {
+			z := e.temp(bankOf(t))
+			e.compute(op, isa.Form{Type: t}, z, x, e.shuffle(t, x, "bfly", fmt.Sprintf("%d, 31, %#x", w, mask), ""))
+			x = z
+		}
+		return x
+	}
+	none, there := e.temp(bankOf(t)), e.temp(bankP)
+	e.move(t, none, identity(op, t))
+	for w /= 2; w > 0; w /= 2 {
+		y := e.shuffle(t, x, "down", fmt.Sprintf("%d, %d, %#x", w, lanes-1, mask), there)
+		z := e.temp(bankOf(t))
+		e.line("selp.%s %s, %s, %s, %s;", banks[bankOf(t)].typ, y, y, none, there)
+		e.compute(op, isa.Form{Type: t}, z, x, y)
+		x = z
+	}
+	return e.shuffle(t, x, "idx", fmt.Sprintf("0, 31, %#x", mask), "")
 }
 
 // shuffle gives a lane another's value; how is the rest of the instruction, and
@@ -376,37 +391,6 @@ func (e *emitter) scanWarp(op isa.Op, t isa.Type, v string) string {
 		x = e.combine(op, t, there, y, x)
 	}
 	return x
-}
-
-// mostTogether is how much scratch scans take that are done together: of blocks of 256
-// lanes sixteen of f32. Of more, blocks would find less room; and no block of any device
-// has more than leastShared, with the program's own.
-const (
-	mostTogether = 16 << 10
-	leastShared  = 64 << 10
-)
-
-// together is how many of a run of scans blocks of a number of lanes do together.
-func (p *Program) together(run, lanes int) int {
-	if lanes <= warp || lanes%warp != 0 {
-		return 1
-	}
-	return max(1, min(run, p.run, min(mostTogether, leastShared-scratchAt-p.shared)/(lanes*p.element)))
-}
-
-// mostRun is how many scans are looked at for being done together.
-const mostRun = 64
-
-// follows are the scans that begin with a node, of one kind and none of another's result:
-// where the blocks' lanes are known they are done together.
-func follows(r *ir.Region, i int) []*ir.Node {
-	run := r.Nodes[i:min(i+mostRun, len(r.Nodes))]
-	for k, m := range run {
-		if m.Op != run[0].Op || m.Form != run[0].Form || slices.Contains(run[:k], m.Args[0].Node) {
-			return run[:k]
-		}
-	}
-	return run
 }
 
 // scanTogether does scanBlock's rounds of several scans, each by one warp, of which a lane

@@ -33,10 +33,11 @@ type emitter struct {
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
-	folded  bool                // the scratch of collectives was used
-	scanned map[*ir.Node]string // results of scans done with others before them
-	begun   bool                // see gathered
-	waits   []int               // slots told by since the last barrier
+	folded bool                // the scratch of collectives was used
+	done   map[*ir.Node]string // results of collectives done with others before them
+	scans  bool                // several were scanned together
+	begun  bool                // see gathered
+	waits  []int               // slots told by since the last barrier
 	// heardOf has a bit for each slot by which all have told before a barrier.
 	heardOf uint64
 	split   map[*ir.Node]string // of an If that may part lanes: predicate, see splits
@@ -256,7 +257,7 @@ func (e *emitter) unsupported(what, why string) {
 
 // region writes the nodes of a region of a construct.
 func (e *emitter) region(of *ir.Node, r *ir.Region, split string) {
-	r = e.early(r)
+	r = e.early(regrouped(r))
 	e.frames = append(e.frames, frame{of: of, region: r, split: split})
 	top := len(e.frames) - 1
 	defer func() { e.frames = e.frames[:top] }()
@@ -333,12 +334,12 @@ func (e *emitter) module() string {
 	}
 	doubles := (e.opt.Block > 0 || e.opt.Vector == 0) && slices.Contains(e.fn.SlotTypes, isa.F64)
 	tile := e.fn.Block[0] > 0 && e.fn.Shared > 0 && !e.p.Collective
-	if doubles || tile || len(e.scanned) > 0 {
+	if doubles || tile || e.scans {
 		// Else ptxas spills, or loads one after the other, to have more blocks on a
 		// processor: than it has f64 units for, or than tiles and scans need that load much
 		// at once.
 		least := 1
-		if len(e.scanned) > 0 && e.opt.Block <= 256 { // registers for two blocks of these do
+		if e.scans && e.opt.Block <= 256 { // registers for two blocks of these do
 			least = 2
 		}
 		fmt.Fprintf(&b, ".minnctapersm %d\n", least)

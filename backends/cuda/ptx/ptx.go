@@ -161,7 +161,7 @@ func (p *Program) Text(o Options) (string, error) {
 	if o.Entry == "" {
 		o.Entry = "atlas"
 	}
-	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{}, scanned: map[*ir.Node]string{},
+	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{}, done: map[*ir.Node]string{},
 		parts: map[string]part{}, joins: map[*ir.Node][]*ir.Node{}}
 	e.prologue()
 	if o.Vector == 0 {
@@ -261,7 +261,8 @@ func (p *Program) SharedBytes(lanes int) int {
 
 // scan finds out what the program uses.
 func (p *Program) scan(r *ir.Region) {
-	until := 0 // are scans of the run before
+	r = regrouped(r)
+	until := 0 // are collectives of the run before
 	for i, n := range r.Nodes {
 		switch {
 		case n.Op == ir.Loop && !n.Free:
@@ -271,7 +272,7 @@ func (p *Program) scan(r *ir.Region) {
 			}
 		case n.Op.IsInst():
 			p.scanInst(n)
-			if i >= until && isScan(n.Op.Inst()) {
+			if _, ok := collectives[n.Op.Inst()]; ok && i >= until {
 				run := len(follows(r, i))
 				p.run, until = max(p.run, run), i+run
 			}

@@ -21,16 +21,24 @@ var reductions = map[*kernels.Op]reduction{
 
 // plan reduces rows that a block holds in one step; of longer ones chunks first, by
 // a block each, and then what they give.
-func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan, error) {
+func (r reduction) plan(t isa.Type, rows, cols int64, d Device) (*kernels.Plan, error) {
+	processors := d.Processors
 	p := &kernels.Plan{}
 	from, in, acc := kernels.Binding{Operand: 0, Type: t}, t, kernels.Accumulator(t)
 	for {
-		if isLong(rows, cols, processors) && rows <= maxBlocks {
-			v, err := r.long(in, t, cols)
+		if blocks, ok := longBlocks(in, rows, cols, d); ok {
+			v, err := r.long(in, t, cols, blocks)
 			if err != nil {
 				return nil, err
 			}
-			p.Steps = append(p.Steps, step(v, rows, []kernels.Binding{from, {Operand: 1, Type: t}}))
+			slots := []kernels.Binding{from, {Operand: 1, Type: t}}
+			if blocks > 1 {
+				slots = append(slots, between(p, acc, rows*blocks))
+				if err := meets(v, blocks, 2); err != nil {
+					return nil, err
+				}
+			}
+			p.Steps = append(p.Steps, step(v, rows*blocks, slots))
 			return p, nil
 		}
 		if s, ok := shapeFor(kernels.Accumulator(in), rows, cols, processors, together, mostRegisters); ok {
@@ -60,18 +68,43 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 	}
 }
 
-// manyLong is how many rows a multiprocessor has at least where a block reduces a long one: of
-// fewer, a block for each chunk finds more of them work.
+// manyLong is how many blocks a multiprocessor has at least where a block reduces several
+// chunks: of fewer, a block for each finds more of them work.
 const manyLong = 16
 
-// mostLong is how many elements such a row has at most. An H200 reads rows of 32,768 bf16 at
-// 4.2 TB/s so, and by chunks, whose results take a launch of their own, at 3.9; f32 at 4.3.
-const mostLong = 4 * chunk
+// How many bytes a block reads of a row of several chunks: all of it up to mostBytes, if there
+// are rows enough; else fewBytes at least, and blocks meet. An H200 reads rows of 32,768 f32 at
+// 4.4 TB/s by clusters of four blocks, at 4.2 by a block each; of bf16 at 4.3 by a block each.
+// Rows of 262,144 bf16 take clusters of 16, 4.3 for 4.1 TB/s by chunks whose results take a
+// launch of their own.
+const (
+	fewBytes  = 32 << 10
+	mostBytes = 64 << 10
+	// mostLong is how many elements a row has at most for a block that can't meet others.
+	mostLong = 4 * chunk
+)
 
-// isLong reports whether a block reduces each row, of several chunks whose elements are dealt out
-// evenly.
-func isLong(rows, cols, processors int64) bool {
-	return rows >= manyLong*processors && cols > chunk && cols <= mostLong && cols%partials == 0
+// longBlocks is how many blocks reduce each row of several chunks together; ok is false where
+// they can't meet, or elements are not dealt out evenly.
+func longBlocks(t isa.Type, rows, cols int64, d Device) (blocks int64, ok bool) {
+	if cols <= chunk || rows > maxBlocks {
+		return 0, false
+	}
+	alone := cols%partials == 0 && cols <= mostLong && rows >= manyLong*d.Processors
+	if alone && cols*int64(t.Size()) <= mostBytes {
+		return 1, true
+	}
+	if cols%chunk == 0 {
+		chunks, each := cols/chunk, int64(1)
+		// The written order combines a block's chunks first where the blocks are a power of two.
+		for chunks&(chunks-1) == 0 && each*chunk*int64(t.Size()) < fewBytes && rows*chunks >= 2*each*manyLong*d.Processors {
+			each *= 2
+		}
+		if blocks = chunks / each; blocks <= 2*d.Meet && blocks <= d.meet(blocks) && rows*blocks <= maxBlocks {
+			return blocks, true
+		}
+	}
+	return 1, alone
 }
 
 // together is how many elements a lane may hold of several rows.
@@ -126,15 +159,20 @@ func (r reduction) tile(t, out isa.Type, s shape) (*isa.Verified, error) {
 	})
 }
 
-// long reduces rows of so many elements, a block each: all are added up before lanes are
-// combined, so that no load waits for a barrier.
-func (r reduction) long(t, out isa.Type, cols int64) (*isa.Verified, error) {
-	return program(key{"long " + r.combine, t, out, shape{elements: cols}}, func(w *writer) {
+// long reduces rows of so many elements, so many blocks each, which have chunks as many apart:
+// all elements are added up before lanes are combined, so that no load waits for a barrier.
+func (r reduction) long(t, out isa.Type, cols, blocks int64) (*isa.Verified, error) {
+	return program(key{"long " + r.combine, t, out, shape{elements: cols, rows: blocks}}, func(w *writer) {
 		w.t, w.acc, w.beside = t, kernels.Accumulator(t), beside(t)
-		w.line("program reduce_long\nslot x %v\nslot y %v\nblock %d\n  sreg q, lane.x\n  sreg b, block.x", t, out, partials/w.beside)
-		w.line("  cvt.u64.u32 base, b\n  mul.u64 base, base, %d\n  cvt.u64.u32 at, q\n  mul.u64 at, at, %d\n  add.u64 at, at, base", cols*int64(t.Size()), w.beside*t.Size())
+		w.line("program reduce_long\nslot x %v\nslot y %v", t, out)
+		if blocks > 1 {
+			w.line("slot z_chunks %v", w.acc)
+		}
+		w.line("block %d\n  sreg q, lane.x\n  sreg b, block.x\n  div.u32 row, b, %d\n  rem.u32 part, b, %[2]d", partials/w.beside, blocks)
+		w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, %d\n  cvt.u64.u32 at, part\n  mul.u64 at, at, %d\n  add.u64 base, base, at", cols*int64(t.Size()), chunk*t.Size())
+		w.line("  cvt.u64.u32 at, q\n  mul.u64 at, at, %d\n  add.u64 at, at, base", w.beside*t.Size())
 		var all [][]string
-		for first := int64(0); first < cols; first += chunk {
+		for first := int64(0); first < cols; first += blocks * chunk {
 			all = append(all, w.partials(r.combine, first, min(cols-first, chunk)/partials))
 		}
 		var z []string
@@ -142,8 +180,14 @@ func (r reduction) long(t, out isa.Type, cols int64) (*isa.Verified, error) {
 			z = append(z, w.ofPartials(r.combine, parts))
 		}
 		w.line("  mov.%v z, %s", w.acc, w.tree(r.combine, z))
-		w.result(out, "y")
-		w.line("  exit")
+		if blocks > 1 {
+			w.result(w.acc, "z_chunks")
+			w.line("  bar_sync 0")
+			w.line("  mov.%v z, %s", w.acc, w.ofBlocks("z_chunks", r.combine, blocks))
+		}
+		w.line("  or.u32 other, q, part\n  set.ne.u32 other, other, 0\n  bra end, other\n  cvt.u64.u32 to, row\n  mul.u64 to, to, %d", out.Size())
+		w.store(out, "z", "y[to]")
+		w.line("end:\n  exit")
 	})
 }
 

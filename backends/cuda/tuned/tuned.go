@@ -64,7 +64,7 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64, d Device) (*kernels.Plan, er
 	if op == kernels.Softmax {
 		return softmax(t, dims[0], dims[1], d)
 	}
-	return r.plan(t, dims[0], dims[1], d.Processors)
+	return r.plan(t, dims[0], dims[1], d)
 }
 
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
