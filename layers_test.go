@@ -33,7 +33,7 @@ var within = []struct{ folder, not string }{
 	{"backends/interp", "backends/cpu"},
 	{"backends/cuda", "backends/interp"}, {"backends/cuda", "backends/cpu"},
 	{"backends/interp", "isa/ir"}, // the judge runs programs as written
-	{"backends/cpu", "backends/interp"},
+	{"backends/cpu", "backends/interp"}, {"backends/cpu", "backends/cuda"},
 	{"isa/graph", "isa"},
 	// Core's rooms, from the lowest up: lock, which knows of none, profile, which knows of lock,
 	// status, memory, then program and queue, which don't know each other, then call.

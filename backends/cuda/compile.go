@@ -24,6 +24,7 @@ func openCubins() *cubins.Cache {
 	}
 	c, err := cubins.Open(dir, cubins.DefaultLimit)
 	if err != nil {
+		warn(fmt.Errorf("cuda: machine code is not kept, and compiled anew by each process: %w; %s names another folder, or says off", err, cubins.Variable.Name))
 		return nil
 	}
 	return c
@@ -41,13 +42,14 @@ func (d *device) load(text, name string) (*variant, error) {
 	key := cubins.KeyOf(d.info.Codegen, fmt.Sprint(d.optimised()), name, text)
 	code, err := d.cubins.Get(key)
 	if code != nil {
-		if v, err := d.module(code, name); err == nil || errors.Is(err, backends.ErrLost) {
+		v, refused := d.module(code, name)
+		if refused == nil || errors.Is(refused, backends.ErrLost) {
 			if v != nil {
 				v.kept = true
 			}
-			return v, err
+			return v, refused
 		}
-		err = fmt.Errorf("the driver does not take code that was kept")
+		err = fmt.Errorf("the driver does not take code that was kept: %w", refused)
 	}
 	if err != nil {
 		warn(fmt.Errorf("cuda: machine code is compiled anew: %w", err))

@@ -161,14 +161,18 @@ func hexOf(c byte) byte {
 	return c - '0'
 }
 
-// A folder that is not there to be had is none.
+// A folder that is not there to be had is none, which is said unless nobody wants it.
 func TestNoFolder(t *testing.T) {
+	warned, saved := 0, warn
+	warn = func(error) { warned++ }
+	defer func() { warn = saved }()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, dir := range []string{"off", file, filepath.Join(file, "below")} {
 		t.Setenv(cubins.Variable.Name, dir)
 		require.Nil(t, openCubins())
 	}
+	require.Equal(t, 2, warned)
 	t.Setenv(cubins.Variable.Name, filepath.Join(t.TempDir(), "new"))
 	require.NotNil(t, openCubins())
 }

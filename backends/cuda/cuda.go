@@ -3,9 +3,11 @@
 // and the device's primary context is used, which PyTorch and CuPy have too, so
 // that memory and streams are shared.
 //
-// cuda.go has the backend and its devices, kernel.go programs and their
-// variants, compile.go what the driver makes of these, stream.go the queue, graph.go captured work,
-// guest.go work in what others capture, direct.go launches that others queue, timing.go when work was done.
+// cuda.go has the backend and its devices, place.go whose memory an address is; kernel.go
+// programs and their variants, compile.go what the driver makes of these; stream.go the
+// queue, launch.go and grid.go the launches in it, single.go the graphs of one kernel that
+// stand for those it repeats; graph.go captured work, guest.go work in what others capture,
+// direct.go launches that others queue, timing.go when work was done.
 package cuda
 
 import (

@@ -193,7 +193,7 @@ func (k *kernel) variant(f form) (*variant, error) {
 	}
 	if f.Meeting > promised {
 		if err := k.device.do(call{"cuFuncSetAttribute", func() driver.Result { return k.device.api.FuncSetAttribute(v.fn, driver.FuncLargeClusters, 1) }}); err != nil {
-			k.device.unload(v)
+			k.device.drop(v)
 			return nil, err
 		}
 	}

@@ -79,6 +79,9 @@ func (s *stream) submit() (uint64, error) {
 	case sub.Captured != 0:
 		return 0, backends.Captured("cuda", "launch")
 	case result != driver.Success:
+		if live && (sub.Failed == driver.FailedWrite || sub.Failed == driver.FailedPop) {
+			s.settle()
+		}
 		return 0, s.device.api.Check(sub.Failed.String(), result)
 	case tell:
 		s.told.Store(t)

@@ -267,6 +267,9 @@ func (s *stream) end(what string, err error) (backends.Ticket, error) {
 			err = s.tell()
 		}
 	}
+	if err != nil {
+		s.settle()
+	}
 	if left := s.device.leave(s.pushed, &s.current); left != nil {
 		err = errors.Join(err, left)
 	}
@@ -275,6 +278,14 @@ func (s *stream) end(what string, err error) (backends.Ticket, error) {
 		return 0, fmt.Errorf("cuda: %s: %w", what, s.device.classified(err))
 	}
 	return backends.Ticket(t), nil
+}
+
+// settle waits for what was queued before something of the same work failed: who is told
+// of a failure takes it that nothing of it uses memory.
+func (s *stream) settle() {
+	if s.graph == nil && !s.joined {
+		_ = s.device.api.StreamSync(s.handle)
+	}
 }
 
 // tell has the driver write the last ticket when all before it is done.
@@ -488,16 +499,22 @@ func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
 // query asks the driver whether the stream has failed. On a stream that
 // captures nobody may ask; and for the time of a capture of whichever stream, by
 // torch as it is by default, a thread that asks of any breaks it, unless it has
-// said that it knows what it does (within).
+// said that it knows what it does (within). A stream of others may have been ended
+// by them, with its work under way: the driver crashes then if it is asked of it. What
+// it tells of the device it tells whichever stream is asked.
 func (s *stream) query() error {
 	api := s.device.api
+	handle := s.handle
+	if !s.stays {
+		handle = s.device.zero
+	}
 	result, capturing := driver.Success, new(int32)
 	err := s.device.within(func() error {
-		if !s.owned {
-			result = api.StreamIsCapturing(s.handle, capturing)
+		if s.stays && !s.owned {
+			result = api.StreamIsCapturing(handle, capturing)
 		}
 		if result == driver.Success && *capturing == 0 {
-			result = api.StreamQuery(s.handle)
+			result = api.StreamQuery(handle)
 		}
 		return nil
 	})

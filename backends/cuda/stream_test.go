@@ -44,6 +44,45 @@ func TestLaunchIsCheap(t *testing.T) {
 	r.close(t)
 }
 
+// Who is told that something failed is told when nothing of it is under way any more.
+func TestFailuresSettle(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	r.calls["sync"] = 0
+	r.api.Copy = func(_, _ driver.Pointer, _ uint64, _ driver.Stream) driver.Result { return invalidValue }
+	_, err := r.s.Copy(r.l.Slots[0].Addr, r.l.Slots[1].Addr, 64)
+	require.ErrorContains(t, err, "cuMemcpyAsync")
+	require.Equal(t, 1, r.calls["sync"])
+	require.NoError(t, r.s.BeginCapture())
+	r.calls["sync"] = 0
+	_, err = r.s.Copy(r.l.Slots[0].Addr, r.l.Slots[1].Addr, 64)
+	require.ErrorContains(t, err, "cuMemcpyAsync")
+	require.Zero(t, r.calls["sync"], "what is captured is not under way")
+}
+
+// A variant is made while its stream is held: what fails of it asks no stream.
+func TestVariantsThatFail(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	k, s := r.k.(*kernel), r.s
+	loaded := len(r.modules)
+	r.api.FuncSetAttribute = func(driver.Func, int32, int32) driver.Result { return invalidValue }
+	f := k.form(&r.l, &s.space)
+	f.Meeting, f.Block = 2*promised, 128
+	failed := make(chan error)
+	go func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, err := k.variant(f)
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		require.ErrorContains(t, err, "cuFuncSetAttribute")
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for its own stream")
+	}
+	require.Len(t, r.modules, loaded)
+}
+
 // Tickets are written where somebody asks: by Passed, Wait and Await.
 func TestTicketsAreWrittenOnDemand(t *testing.T) {
 	r := newFakeRig(t, fakeAdd, 3)
@@ -142,8 +181,14 @@ func TestWrapStream(t *testing.T) {
 	other, err := theirs.Launch(r.k, &r.l)
 	require.NoError(t, err)
 	require.Equal(t, 2, r.calls["write"], "the owner may end the stream, so its ticket is written at once")
-	delete(r.queues, 99)
 	require.Equal(t, other, theirs.Passed())
+	r.held = true
+	other, err = theirs.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	delete(r.queues, 99) // of which the driver must not be asked any more
+	require.Equal(t, backends.ErrPending, theirs.Wait(other, 2*time.Millisecond))
+	require.Positive(t, r.calls["query"])
+	r.held, r.calls["query"], r.calls["write"] = false, 0, 2
 	require.NoError(t, theirs.Close())
 
 	// While the owner captures, a ticket that was not written stays so.

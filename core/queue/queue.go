@@ -12,7 +12,8 @@
 //
 // target.go is a stream as work sees it, through which its profiles see what that
 // does. lane.go is what both kinds have in common, that work takes its turn; inline.go
-// and deferred.go run it; gate.go lets callers take a turn by themselves; event.go is what callers wait for; graph.go captures, and
+// and deferred.go run it; stand.go has works that nobody is told of; gate.go lets callers
+// take a turn by themselves; event.go is what callers wait for; graph.go captures, and
 // guest.go adds to what others capture.
 package queue
 

@@ -173,13 +173,14 @@ def _cache(args: argparse.Namespace) -> int:
         for f in folder.iterdir()
         if f.is_file() and re.fullmatch(r"[0-9a-f]{64}\.cubin|[0-9a-f]{16}\.tmp-\w+", f.name)
     ]
-    size = sum(f.stat().st_size for f in files)
-    if args.action_name == "clear":
-        for f in files:
-            f.unlink()
-        print(f"{folder}: removed {len(files)} files, {size} bytes")
-    else:
-        print(f"{folder}: {len(files)} files, {size} bytes")
+    sizes = []
+    for f in files:
+        with contextlib.suppress(FileNotFoundError):  # another process may remove it, or give it its name, meanwhile
+            size = f.stat().st_size
+            if args.action_name == "clear":
+                f.unlink()
+            sizes.append(size)
+    print(f"{folder}: {'removed ' * (args.action_name == 'clear')}{len(sizes)} files, {sum(sizes)} bytes")
     return 0
 
 

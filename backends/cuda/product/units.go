@@ -3,6 +3,7 @@ package product
 import (
 	"fmt"
 
+	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -19,7 +20,7 @@ import (
 // gathered, product by product, and written in place.
 
 // units reports whether matrix units multiply a type.
-func units(t isa.Type) bool { return t == isa.F16 || t == isa.BF16 }
+func units(t isa.Type) bool { return tuned.MatrixUnits(t) }
 
 // unitTiles are the shapes of blocks. A lane's tm × tn sums are four of each of tm/4 ×
 // tn products of 16 × 8.

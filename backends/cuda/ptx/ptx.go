@@ -11,7 +11,8 @@
 // (layout.go), a prologue that finds the lane's place (prologue.go), then the
 // tree of regions as labels and branches, with a line of the IR before the
 // instructions that it became. Element-wise programs have variants in which a
-// lane does several elements (vector.go). Value 12 is %r12 (integers up to 32 bits),
+// lane does several elements (vector.go). Nodes are moved where the driver's compiler
+// would not: loads (early.go), and collectives to others (together.go). Value 12 is %r12 (integers up to 32 bits),
 // %rd12 (64), %f12 (f32), %fd12 (f64), %h12 (bits of a 16-bit float) or %p12.
 // Integers narrower than 32 bits are kept extended by their own sign.
 package ptx
@@ -28,7 +29,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/14"
+const Version = "ptx/15"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the

@@ -34,8 +34,12 @@ func productOf(op *kernels.Op, t isa.Type, dims []int64, d Device) (*kernels.Pla
 // 512 took a ninth of the time of a product of 4096³ on an H100.
 const UnitChunk = 4 * kernels.ProductChunk
 
+// MatrixUnits reports whether matrix units, where a device has them, multiply a type: plans
+// then sum in chunks of UnitChunk, which is what package product looks for.
+func MatrixUnits(t isa.Type) bool { return t == isa.F16 || t == isa.BF16 }
+
 // units reports whether a product of a type is one of matrix units.
-func (d Device) units(t isa.Type) bool { return d.Units && t.Float() && t.Size() == 2 }
+func (d Device) units(t isa.Type) bool { return d.Units && MatrixUnits(t) }
 
 // ofUnits is the plan of a product by matrix units, whatever its sizes: parts of k have
 // the bits of chunks, so that how a result is computed doesn't show in it.

@@ -2,9 +2,11 @@
 // programs in the written orders, shaped so that rows stay in registers and much
 // memory is under way at once. They run on any backend, with the library's bits.
 //
-// tile.go has rows that a block holds, chunks.go longer ones, a chunk a block or
-// some, long.go softmax of these, scan.go cumulative sums, rowwise.go norms and gradients, columns.go columns
-// of a matrix.
+// tile.go has rows that a block holds, chunks.go longer ones, a chunk a block or some,
+// reduce.go reductions of both, softmax.go and exps.go softmax, long.go that of longer rows,
+// and what blocks that meet have in common; scan.go has cumulative sums, rowwise.go norms
+// and gradients, rowcolumns.go these where rows are columns, columns.go reductions of
+// columns, product.go products.
 // Which serves a call depends on sizes.
 package tuned
 
