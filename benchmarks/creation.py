@@ -44,7 +44,10 @@ def start_driver() -> None:
             sys.exit(f"the driver answers {result}")
 
     with phase("driver: opening libcuda.so.1"):
-        cuda = ctypes.CDLL("libcuda.so.1")
+        try:
+            cuda = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            sys.exit(f'bench creation: no NVIDIA driver: {error}; "bench creation cpu" is of the CPU')
     with phase("driver: cuInit"):
         check(cuda.cuInit(0))
     device, context = ctypes.c_int(), ctypes.c_void_p()

@@ -206,7 +206,10 @@ def main() -> int:
     )
     parser.add_argument("--commit", help="what the package was built from; git's HEAD where there is one")
     args = parser.parse_args()
-    benchmark = Benchmark(args.rounds, args.only)
+    try:
+        benchmark = Benchmark(args.rounds, args.only)
+    except hg.BackendError as error:
+        sys.exit(f"bench cuda: {error}")
     every = benchmark.pieces()
     chosen = [p for p in every if p.stage in (args.stage or STAGES)]
     if args.only:

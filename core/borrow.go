@@ -17,8 +17,12 @@ func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int,
 	info := &ex.device.Info
 	own := o.DeviceType == info.DLPackType && o.DeviceID == info.DLPackID
 	if !own && !(info.HostVisible && o.DeviceType == dlpackCPU) {
-		return Errorf(Unavailable, "%s: %s: the array is on DLPack device (%d, %d), which is not memory that %s works on, and nothing is copied silently: "+
-			"make a buffer of it with executor.from_numpy(array)", r.What(), r.Name(i), o.DeviceType, o.DeviceID, ex.device.Name)
+		instead := "make a buffer of it with executor.from_numpy(array)"
+		if o.DeviceType != dlpackCPU {
+			instead = "use an executor on its device, or copy it to the host first"
+		}
+		return Errorf(Unavailable, "%s: %s: the array is on DLPack device (%d, %d), which is not memory that %s works on, and nothing is copied silently: %s",
+			r.What(), r.Name(i), o.DeviceType, o.DeviceID, ex.device.Name, instead)
 	}
 	v := &o.View
 	if err := call.CheckView(v); err != nil {

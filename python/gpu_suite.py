@@ -353,7 +353,8 @@ def device(env: dict[str, str]) -> tuple[str, str]:
 def orders() -> list[dict[str, str]]:
     """What makes each of the devices the first one that a process sees: the jobs take them in turn."""
     try:
-        n = len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.splitlines())
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+        n = len(re.findall("^GPU ", listed, re.MULTILINE))  # without the parts of one
     except (OSError, subprocess.CalledProcessError):
         n = 1
     if n < 2 or "CUDA_VISIBLE_DEVICES" in os.environ:

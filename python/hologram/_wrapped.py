@@ -34,10 +34,11 @@ def wrap(executor: Executor, array: Any) -> Buffer:
             source = _foreign.plain_tensor(array)
             device = _foreign.device_of(source)
             if not executor.host_visible or device[0] != 1:
-                raise _not_here(executor, f"{type(source).__name__} on DLPack device {device}")
+                what = f"{type(source).__name__} on DLPack device {device}"
+                raise _not_here(executor, what) if device[0] == 1 else elsewhere(executor, "wrap", what)
             return _by_dlpack(executor, source, array, {})
         if not isinstance(array, type) and hasattr(array, "__cuda_array_interface__"):
-            raise _not_here(executor, f"{type(array).__name__} in a GPU's memory")
+            raise elsewhere(executor, "wrap", f"{type(array).__name__} in a GPU's memory")
         try:
             array = np.asarray(memoryview(array))
         except TypeError:
@@ -63,6 +64,14 @@ def _steps(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
             f"wrap: strides {strides} are not multiples of the item size {itemsize}; make a copy"
         )
     return tuple(s // itemsize for s in strides)
+
+
+def elsewhere(executor: Executor, call: str, what: str) -> BackendError:
+    """Say that an array of a device's is not on the executor's."""
+    return BackendError(
+        f"{call}: {what} is not in memory that {executor.backend} works on, and nothing is copied silently: use an "
+        "executor on its device, or copy it to the host first (tensor.cpu(), cupy.asnumpy(array), buffer.to_numpy())"
+    )
 
 
 def _not_here(executor: Executor, what: str) -> BackendError:

@@ -395,12 +395,18 @@ def _run(arguments: argparse.Namespace) -> int:
     program, bindings, outputs, report = _prepare(arguments)
     fault: Optional[ProgramFault] = None
     with hologram.Executor(arguments.backend) as executor:
+        given, there = bindings, {}
+        if not executor.host_visible:
+            there = {name: executor.from_numpy(x) for name, x in bindings.items() if isinstance(x, _numpy().ndarray)}
+            given = {**bindings, **there}
         try:
-            residue = executor.launch(program, bindings, **_sizes(arguments))
+            residue = executor.launch(program, given, **_sizes(arguments))
+            executor.synchronize()
             if residue is not None:
                 print(f"residue = {residue}", file=report)
         except ProgramFault as error:
             fault = error  # the launch ran to its end: its outputs are worth keeping
+        bindings.update({name: buffer.to_numpy() for name, buffer in there.items()})
         if arguments.stats:
             for what, stats in (("kernels", executor.kernel_stats()), ("memory", executor.memory_stats())):
                 print(f"{what}: {', '.join(f'{name} {value}' for name, value in stats.items())}", file=sys.stderr)

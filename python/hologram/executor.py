@@ -126,6 +126,7 @@ class Executor(ExecutorBase):
     @property
     def phase(self) -> int:
         """The phase of the executor's stream, 0 … 767, which PHASE_ADV advances."""
+        self._check()
         return int(native.executor_phase(self))
 
     def __repr__(self) -> str:
@@ -135,6 +136,7 @@ class Executor(ExecutorBase):
         return f"<Executor on {self.backend}>"
 
     def _describe(self) -> ExecutorInfo:
+        self._check()
         return described(ExecutorInfo, native.executor_describe, self)
 
     def _check(self) -> None:
@@ -227,8 +229,13 @@ class Executor(ExecutorBase):
 
         Raises:
             ValueError: The array is empty, its dtype is not supported, or it has more than eight dimensions.
+            BackendError: It is an array in a device's memory, not the host's.
         """
         refuse_mask("from_numpy", array)
+        if not isinstance(array, np.ndarray) and hasattr(array, "__cuda_array_interface__"):
+            from hologram._wrapped import elsewhere
+
+            raise elsewhere(self, "from_numpy", f"{type(array).__name__} in a GPU's memory")
         array = np.asarray(array)
         buffer = self.allocate(array.shape, array.dtype, zero=False)
         buffer.from_numpy(array, stream=stream)
@@ -414,6 +421,7 @@ class Executor(ExecutorBase):
         ``peak`` of in_use, ``limit`` of reserved (0: none); ``executor`` by this executor's buffers and
         ``executor_limit`` (0: none); ``allocations`` so far, of which ``reused`` blocks used before.
         """
+        self._check()
         found = numbers(described(MemoryStats, native.executor_memory_stats, self))
         info = self._describe()
         counts = {name: found.pop(name) for name in ("allocations", "reused")}
@@ -427,6 +435,7 @@ class Executor(ExecutorBase):
 
     def trim(self) -> int:
         """Give the device's cached memory back to the system; return how many bytes."""
+        self._check()
         return int(native.executor_trim(self))
 
     def empty_cache(self) -> int:
@@ -435,6 +444,7 @@ class Executor(ExecutorBase):
 
     def kernel_stats(self) -> dict[str, int]:
         """Return what the device's cache of compiled kernels holds: entries, limit, hits, misses, evictions."""
+        self._check()
         return numbers(described(KernelStats, native.executor_kernel_stats, self))
 
     # ---- the end
@@ -490,7 +500,7 @@ class Executor(ExecutorBase):
             _log.debug("executor dropped without synchronize: %s", error)
 
 
-def check_executor(what: str, executor: object) -> None:
+def check_executor(what: str, executor: object, name: str = "executor") -> None:
     """Refuse what is no executor, or is freed.
 
     Raises:
@@ -498,7 +508,7 @@ def check_executor(what: str, executor: object) -> None:
         ExecutorFreedError: It was freed.
     """
     if not isinstance(executor, Executor):
-        raise DTypeError(f"{what}: ex: expected an Executor, got {type(executor).__name__}")
+        raise DTypeError(f"{what}: {name}: expected an Executor, got {type(executor).__name__}")
     executor._check()
 
 

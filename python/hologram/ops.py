@@ -106,7 +106,7 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
                 )
         with naming(what):
             ex = _results.executor_of(given[name] for name in names)
-    check_executor(what, ex)
+    check_executor(what, ex, "ex")
     left = given[last] is None
     n = next((given[p.name] for p in f.parameters if p.kind == "n"), None)
     axis = given.get("axis")

@@ -80,7 +80,7 @@ class Stream:
 
     def __del__(self, free: Any = native.stream_free) -> None:
         """Let go of the stream, which ends when its work is done."""
-        if self._made:
+        if getattr(self, "_made", False):  # without, there never was a stream
             self._made = False
             try:
                 free(self.executor, self.handle)
@@ -194,7 +194,8 @@ def number_of(stream: Any, executor: Executor, what: str = "") -> int:
     number, device = _theirs(stream, what)
     if not executor.asynchronous:
         raise BackendError(
-            f"{what}stream is {shown(stream)}; {executor.backend} works while it is called, and knows none of others"
+            f"{what}stream is {shown(stream)}; the executor is on {executor.backend}, which works while it is called "
+            "and takes a hologram.Stream or none"
         )
     if device is not None and device >= 0 and device != executor._device_id:
         raise InvalidArgumentError(

@@ -118,4 +118,5 @@ def create_executor_for_tensor(tensor: Tensor, backend: Optional[str] = None) ->
         TypeError: It is no tensor.
         RuntimeError: The backend is not available here.
     """
-    return Executor(match_device(tensor, backend))
+    name, index = match_device(tensor, backend), tensor.device.index
+    return Executor(name if backend or index is None or name == "cpu" else f"{name}:{index}")

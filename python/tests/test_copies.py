@@ -90,7 +90,7 @@ def test_pinned_arrays(ex: hg.Executor) -> None:
     assert hg.pinned_empty((), "bf16", ex).shape == ()
     with pytest.raises(ValueError, match=r"shape is \(2, -1\); expected no negative number"):
         hg.pinned_empty((2, -1), "f32", ex)
-    with pytest.raises(TypeError, match="pinned_empty: ex: expected an Executor"):
+    with pytest.raises(TypeError, match="pinned_empty: executor: expected an Executor"):
         hg.pinned_empty(3, "f32", 5)  # type: ignore[arg-type]
 
 

@@ -69,6 +69,7 @@ def test_examples_run(
             code = "\n" * block.line + block.text  # so that errors have the page's line numbers
             # Kernels read their source where tracebacks do.
             monkeypatch.setitem(linecache.cache, page, (len(code), None, code.splitlines(True), page))
+            capsys.readouterr()  # of the commands before it
             exec(compile(code, page, "exec"), namespace)
             shown = capsys.readouterr().out.splitlines()
             prints = re.findall(r"^ *print\(.*\)(?:\s+# (.*))?$", block.text, flags=re.MULTILINE)

@@ -144,7 +144,7 @@ def test_streams_that_are_dropped_end(ex: hg.Executor) -> None:
     gc.collect()
     assert x.to_numpy()[0] == 51
     ex.synchronize()
-    with pytest.raises(TypeError, match="Stream: ex: expected an Executor, got int"):
+    with pytest.raises(TypeError, match="Stream: executor: expected an Executor, got int"):
         hg.Stream(3)  # type: ignore[arg-type]
 
 
@@ -178,7 +178,7 @@ class OfProtocol:
 def test_streams_of_others(ex: hg.Executor) -> None:
     if not ex.asynchronous:
         for stream in (3, OfTorch(3), OfCuPy(3)):
-            with pytest.raises(BackendError, match="works while it is called, and knows none of others"):
+            with pytest.raises(BackendError, match="works while it is called and takes a hologram.Stream or none"):
                 ops.relu(buffer(ex, [1.0]), stream=stream)
         return
     assert number_of(None, ex) == 0

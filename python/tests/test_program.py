@@ -13,6 +13,7 @@ import pytest
 from support import DTYPES, buffer
 
 import hologram as hg
+from hologram import cli
 from hologram._dtypes import dtype_of
 from hologram.errors import HologramError
 
@@ -562,3 +563,18 @@ def test_a_file_s_name_is_no_program() -> None:
             hg.Program(name)
         with pytest.raises(TypeError, match=r"expected text or bytes, got \w*Path; Program.from_file reads a file"):
             hg.Program(Path(name))  # type: ignore[arg-type]
+
+
+def test_hologram_run_brings_files_to_the_device_and_back(
+    ex: hg.Executor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, x, y, z = (str(tmp_path / name) for name in ("axpy.atlas", "x.npy", "y.npy", "z.npy"))
+    Path(program).write_text(AXPY)
+    np.save(x, np.float32([1, 2, 3]))
+    np.save(y, np.float32([4, 5, 6]))
+    arguments = ["run", program, "--in", f"x={x}", "--in", f"y={y}", "--param", "alpha=2", "--backend", ex.backend]
+    assert cli.main([*arguments, "--out", f"y={z}"]) == 0
+    assert np.load(z).tolist() == [6, 9, 12]
+    assert "y, float32 (3,)" in capsys.readouterr().out
+    assert cli.main(arguments) == 0
+    assert "y = [ 6.  9. 12.]" in capsys.readouterr().out

@@ -254,7 +254,7 @@ var Load = sync.OnceValues(func() (*API, error) {
 func bind(name string) (*API, error) {
 	lib, err := open(name)
 	if err != nil {
-		return nil, &Unavailable{fmt.Sprintf("no NVIDIA driver: %v", err)}
+		return nil, &Unavailable{fmt.Sprintf("no NVIDIA driver: %v; install it, or start the container with its GPUs (docker run --gpus all)", err)}
 	}
 	a := &API{}
 	v := reflect.ValueOf(a).Elem()

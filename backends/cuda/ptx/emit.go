@@ -257,7 +257,10 @@ func (e *emitter) unsupported(what, why string) {
 
 // region writes the nodes of a region of a construct.
 func (e *emitter) region(of *ir.Node, r *ir.Region, split string) {
-	r = e.early(regrouped(r))
+	if e.whole() && e.opt.Block > warp {
+		r = regrouped(r)
+	}
+	r = e.early(r)
 	e.frames = append(e.frames, frame{of: of, region: r, split: split})
 	top := len(e.frames) - 1
 	defer func() { e.frames = e.frames[:top] }()

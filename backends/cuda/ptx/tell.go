@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
@@ -21,6 +22,9 @@ func (o *Options) ToldBytes() int { return bits.OnesCount64(o.Told) * (16 + o.to
 
 // toldRoom is what the elements of a slot take.
 func (o *Options) toldRoom() int { return 8 * o.Meeting }
+
+// toldSize is what an element of a slot takes there: what is sent are words.
+func toldSize(t isa.Type) int { return max(4, t.Size()) }
 
 func (o *Options) told(slot int) bool { return o.Told>>slot&1 != 0 }
 
@@ -44,7 +48,7 @@ func (e *emitter) tellers() {
 		if e.opt.told(i) {
 			barrier, _ := e.teller(i)
 			e.line("@%s mbarrier.init.shared.b64 [%s+%d], 1;", first, at, barrier)
-			e.line("@%s mbarrier.arrive.expect_tx.shared.b64 _, [%s+%d], %d;", first, at, barrier, e.opt.Meeting*t.Size())
+			e.line("@%s mbarrier.arrive.expect_tx.shared.b64 _, [%s+%d], %d;", first, at, barrier, e.opt.Meeting*toldSize(t))
 		}
 	}
 	e.line("@%s fence.mbarrier_init.release.cluster;", first)
@@ -67,7 +71,7 @@ func (e *emitter) tell(n *ir.Node) {
 	}
 	v := e.register(n.Type, e.arg(n.Args[n.AddrArgs()]))
 	barrier, elements := e.teller(n.Mem.Slot)
-	size := n.Type.Size()
+	size := toldSize(n.Type)
 	rank, own, own32, bits := e.temp(bankR), e.temp(bankR), e.temp(bankR), v
 	e.line("mov.u32 %s, %%cluster_ctarank;", rank)
 	e.line("cvt.u32.u64 %s, %%shared;", own32)
@@ -115,5 +119,6 @@ func (e *emitter) hear(n *ir.Node) {
 		return
 	}
 	_, elements := e.teller(n.Mem.Slot)
-	e.loadFrom(spot{space: "shared", addr: "%shared", disp: int64(elements) + n.Mem.Offset, aligned: true}, n.Type, e.name(n.Result()))
+	behind := n.Mem.Offset / int64(n.Type.Size()) * int64(toldSize(n.Type))
+	e.loadFrom(spot{space: "shared", addr: "%shared", disp: int64(elements) + behind, aligned: true}, n.Type, e.name(n.Result()))
 }

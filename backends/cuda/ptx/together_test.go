@@ -2,19 +2,23 @@ package ptx
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // Collectives that need none of each other's results share barriers: what they need, which
 // the canonical order has between them, goes before the first. Nothing else lets them meet.
 func TestCollectivesTogether(t *testing.T) {
-	head := "program p\nslot a f32\nslot b f32\nblock 256\nldg.f32 x, a[index]\nldg.f32 y, b[index]\n"
+	head := "program p\nslot a f32\nslot b f32\nslot c u32\nblock 256\nldg.f32 x, a[index]\nldg.f32 y, b[index]\nldg.u32 k, c[index]\n"
 	tail := "\nadd.f32 z, s, t\nstg.f32 z, b[index]\nexit\n"
 	for _, c := range []struct {
 		name, text string
@@ -23,6 +27,10 @@ func TestCollectivesTogether(t *testing.T) {
 		{"apart", "mul.f32 x, x, x\nblock_reduce_add.f32 s, x\nmul.f32 y, y, 3.0\nadd.f32 y, y, 1.0\nblock_reduce_add.f32 t, y", 1},
 		{"scans", "mul.f32 x, x, x\nblock_scan_add.f32 s, x\nmul.f32 y, y, 3.0\nadd.f32 y, y, 1.0\nblock_scan_add.f32 t, y", 2},
 		{"of the other's result", "block_reduce_add.f32 s, x\nmul.f32 y, y, s\nblock_reduce_add.f32 t, y", 3},
+		{"of the other's result at once", "block_reduce_add.f32 s, x\nblock_reduce_add.f32 t, s", 3},
+		{"of two types", "block_reduce_add.f32 s, x\nblock_reduce_add.u32 k, k\ncvt.f32.u32 t, k", 3},
+		{"a fault between", "block_reduce_add.f32 s, x\ndiv.u32 k, 7, k\ncvt.f32.u32 y, k\nblock_reduce_add.f32 t, y", 3},
+		{"in a loop", "mov.f32 t, 0.0\nloop 3, done\nblock_reduce_add.f32 s, x\nadd.f32 x, x, 1.0\nadd.f32 t, t, s\ndone:\nmov.f32 s, x", 2},
 		{"of two kinds", "block_reduce_add.f32 s, x\nmul.f32 y, y, 3.0\nblock_reduce_max.f32 t, y", 3},
 		{"a store between", "block_reduce_add.f32 s, x\nstg.f32 s, a[index]\nmul.f32 y, y, 3.0\nblock_reduce_add.f32 t, y", 3},
 		{"a load between", "block_reduce_add.f32 s, x\nldg.f32 y, a[index]\nblock_reduce_add.f32 t, y", 3},
@@ -78,4 +86,75 @@ func TestRegroupedRegions(t *testing.T) {
 		check(x.p.fn.Body)
 	}
 	require.Positive(t, moved)
+}
+
+// What collectives that are done together keep in shared memory has room there, beside each
+// other, and takes no more than blocks have.
+func TestScratchOfCollectives(t *testing.T) {
+	for _, c := range []struct {
+		typ, kind        string
+		n, lanes, shared int
+	}{
+		{"f32", "reduce", 3, 64, 0}, {"f32", "reduce", 20, 256, 0}, {"f64", "reduce", 20, 256, 0}, {"f32", "reduce", 70, 64, 0},
+		{"f32", "scan", 20, 256, 0}, {"f32", "reduce", 9, 1024, 48 << 10}, {"f32", "reduce", 5, 96, 0}, {"f32", "reduce", 5, 1024, 0},
+	} {
+		var b strings.Builder
+		b.WriteString("slot a T\nslot b T\n")
+		if c.shared > 0 {
+			fmt.Fprintf(&b, "shared %d\n", c.shared)
+		}
+		b.WriteString("ldg.T x, a[index]\nmov.T y, x\n")
+		if c.shared > 0 {
+			b.WriteString("sts.T x, shared[0]\n")
+		}
+		for i := range c.n {
+			fmt.Fprintf(&b, "add.T t, x, %d.0\nblock_%s_add.T t, t\nadd.T y, y, t\n", i+1, c.kind)
+		}
+		p := fromText(t, strings.ReplaceAll(b.String()+"stg.T y, b[index]\nexit\n", "T", c.typ))
+		text, err := p.Text(Options{Block: c.lanes, Lanes: c.lanes})
+		require.NoError(t, err)
+		size := map[string]int{"f32": 4, "f64": 8}[c.typ]
+		accesses := regexp.MustCompile(`(?m)^\s(st|ld)\.shared\.b\d+ [^\n]*\+(\d+)\]`).FindAllStringSubmatch(text, -1)
+		require.NotEmpty(t, accesses)
+		for _, m := range accesses {
+			at, err := strconv.Atoi(m[2])
+			require.NoError(t, err)
+			reach := c.lanes // from there on, a lane each
+			if m[1] == "ld" && c.kind == "reduce" {
+				reach = warp
+			}
+			require.LessOrEqual(t, at+reach*size, p.SharedBytes(c.lanes), "%v: %s", c, m[0])
+			if m[1] == "st" && at >= p.shared+scratchAt && c.kind == "reduce" {
+				require.Zero(t, (at-p.shared-scratchAt)%(c.lanes*size), "%v: %s", c, m[0])
+			}
+		}
+		require.LessOrEqual(t, p.SharedBytes(c.lanes), min(leastShared, c.shared+scratchAt+max(mostTogether, c.lanes*size)), "%v", c)
+	}
+}
+
+// Blocks that sum rows together tell each other words, whatever the type, and each has
+// its own.
+func TestSumsAreTold(t *testing.T) {
+	for _, typ := range kernels.ReduceSum.Types.List() {
+		plan, err := tuned.Plan(kernels.ReduceSum, typ, []int64{1, 5 * kernels.ChunkElements}, tuned.Device{Processors: 132, Meet: 8})
+		require.NoError(t, err)
+		s := plan.Steps[0]
+		f, _, err := ir.Canonical(s.Program)
+		require.NoError(t, err)
+		n, told := tuned.Meeting(f.Hash())
+		require.Equal(t, 5, n)
+		require.Equal(t, uint64(4), told)
+		p, err := Compile(f)
+		require.NoError(t, err)
+		text, err := p.Text(Options{Block: int(s.Block[0]), Proved: true, Aligned: true, Modern: true, Meeting: n, Told: told})
+		require.NoError(t, err)
+		word := max(4, kernels.Accumulator(typ).Size())
+		require.NotContains(t, text, "arrive.release", typ)
+		require.Contains(t, text, fmt.Sprintf("complete_tx::bytes.b%d ", 8*word), typ)
+		require.Regexp(t, fmt.Sprintf(`expect_tx.shared.b64 _, \[[^\n]*\], %d;`, n*word), text, typ)
+		_, elements := (&emitter{p: p, opt: Options{Block: int(s.Block[0]), Meeting: n, Told: told}}).teller(2)
+		for k := range n {
+			require.Regexp(t, fmt.Sprintf(`ld\.shared\.\S+ [^\n]*\[%%shared\+%d\]`, elements+k*word), text, typ)
+		}
+	}
 }

@@ -248,6 +248,31 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 	}
 }
 
+// Chunks of a row that blocks share are combined in the written order: of other ones, what
+// is small beside two that cancel would be lost.
+func TestSharedRowsAreSummedInOrder(t *testing.T) {
+	r := newRig(t)
+	for typ, big := range map[isa.Type]float64{isa.F32: 1 << 30, isa.BF16: 1 << 30, isa.F16: 1 << 15} {
+		const rows, chunks = 5, 8
+		input := make([]byte, rows*chunks*kernels.ChunkElements*typ.Size())
+		for row := range rows {
+			for c, v := range []float64{big, 1. / 1024, 1. / 1024, 1. / 1024, -big, 1. / 1024, 1. / 1024, 1. / 1024} {
+				var b [8]byte
+				binary.LittleEndian.PutUint64(b[:], isa.Convert(typ, isa.F64, math.Float64bits(v)))
+				copy(input[(row*chunks+c)*kernels.ChunkElements*typ.Size():], b[:typ.Size()])
+			}
+		}
+		d := []int64{rows, chunks * kernels.ChunkElements}
+		plan, err := tuned.Plan(kernels.ReduceSum, typ, d, tuned.Device{Processors: 1, Meet: 8})
+		require.NoError(t, err)
+		require.Equal(t, map[bool]uint32{true: 4, false: 8}[typ.Size() == 2]*rows, plan.Steps[0].Grid[0])
+		library, err := kernels.ReduceSum.Plan(typ, d)
+		require.NoError(t, err)
+		out := int64(rows * typ.Size())
+		require.Equal(t, r.run(library, input, out, false, false), r.run(plan, input, out, true, false), "%v", typ)
+	}
+}
+
 // Many rows of up to four chunks are reduced in one step, and longer ones of whole chunks where
 // enough blocks meet. Elements of two bytes are loaded by pairs, as many bytes by a block as of
 // wider ones, where rows are not short.

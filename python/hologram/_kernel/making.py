@@ -116,9 +116,10 @@ def placed(name: str, signature: inspect.Signature, arguments: Sequence[Any], na
 def unknown(keyword: str, signature: inspect.Signature) -> str:
     """Say that a kernel or a function has no parameter of a name, and which it has."""
     names = [*signature.parameters, "out", "executor"]
-    hint = (
-        "" if keyword != "dtype" else "; the result has the dtype that numpy gives it: hologram.cast(x, dtype) converts"
-    )
+    hint = {
+        "dtype": "; the result has the dtype that numpy gives it: hologram.cast(x, dtype) converts",
+        "stream": "; executor.launch(kernel.program(…), …, stream=…) runs its program on a stream",
+    }.get(keyword, "")
     return f"there is no parameter {keyword}; it has {', '.join(names)}{hint or meant(keyword, names)}"
 
 
