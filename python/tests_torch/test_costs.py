@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @contextmanager
-def busy(cycles: int = 1 << 29) -> Iterator[None]:
-    """What is done inside must not wait for the device, which has work for a third of a second, nor ask torch to."""
+def busy(cycles: int = 1 << 30) -> Iterator[None]:
+    """What is done inside must not wait for the device, which has work for half a second, nor ask torch to."""
     torch.cuda.synchronize()
     torch.cuda._sleep(cycles)
     done = torch.cuda.Event()
