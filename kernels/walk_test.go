@@ -20,13 +20,13 @@ func TestWalks(t *testing.T) {
 		t.Run("reductions", TestReductionsOfShapes)
 		t.Run("softmax", TestSoftmaxOfShapes)
 		t.Run("losses", TestLossesOfShapes)
-		t.Run("rows", TestRowsBitForBit)
+		t.Run("rows", func(t *testing.T) { rowsBitForBit(t, 1) })
 	}
 
 	// Dimensions in which nothing moves, and some that go backwards, on all of which rows end.
 	r := rand.New(rand.NewPCG(14, 1))
 	for n := range 12 {
-		if brief.Skips(n, 4) {
+		if brief.Skips(n, 6) {
 			continue
 		}
 		shape := make([]int64, 1+r.IntN(5))
@@ -35,6 +35,10 @@ func TestWalks(t *testing.T) {
 		}
 		if r.IntN(3) == 0 {
 			shape[r.IntN(len(shape))] *= 100
+		}
+		elements := func() int64 { l := kernels.Packed(isa.F32, shape...); return l.Elements() }
+		for i := 0; elements() > 3000; i = (i + 1) % len(shape) { // the interpreter computes each
+			shape[i] = (shape[i] + 1) / 2
 		}
 		if n == 0 { // more than a chunk, and than one level
 			shape = []int64{5, 3, 601}
