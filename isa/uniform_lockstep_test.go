@@ -229,7 +229,7 @@ func meetingProgram(r *rand.Rand) *Program {
 // programs, for some branches: lanes that have not ended are at one barrier.
 func TestLanesArriveTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	accepted, refused, loops := 0, 0, 0
+	accepted, refused, loops, ways := 0, 0, 0, 0
 	const tape = 5
 	for range brief.Or(1500, 200) {
 		p := meetingProgram(r)
@@ -251,36 +251,56 @@ func TestLanesArriveTogether(t *testing.T) {
 				break
 			}
 		}
-		for params := range 8 {
-			for ways := range 1 << (2 * tape) {
-				var used [2]int
-				problem := s.run(2, 60, func(lane, block int) (int, bool) {
-					term := &v.Graph.Blocks[block].Term
-					if term.Kind != TermBranch {
-						return 0, true
-					}
-					var taken bool
-					if p := &term.Pred; p.Reg > 0 {
-						taken = params>>(p.Reg-1)&1 != 0
-					} else {
-						if used[lane] == tape {
-							return 0, false
-						}
-						taken = ways>>(tape*lane+used[lane])&1 != 0
-						used[lane]++
-					}
-					if taken != term.Pred.Not {
-						return 0, true
-					}
-					return 1, true
-				})
-				if problem != "" {
-					t.Fatalf("%s\n%v\n%v", problem, Disassemble(p), dump(&v.Graph))
+		// Each way once: what a run chose, and after it the last choice that was false is true.
+		var choices []bool
+		for again := true; again; {
+			made := 0
+			choose := func() bool {
+				if made == len(choices) {
+					choices = append(choices, false)
 				}
+				made++
+				return choices[made-1]
 			}
+			var used [2]int
+			params := map[uint8]bool{}
+			problem := s.run(2, 60, func(lane, block int) (int, bool) {
+				term := &v.Graph.Blocks[block].Term
+				if term.Kind != TermBranch {
+					return 0, true
+				}
+				var taken bool
+				if p := &term.Pred; p.Reg > 0 {
+					known := false
+					if taken, known = params[p.Reg]; !known {
+						taken = choose()
+						params[p.Reg] = taken
+					}
+				} else {
+					if used[lane] == tape {
+						return 0, false
+					}
+					taken = choose()
+					used[lane]++
+				}
+				if taken != term.Pred.Not {
+					return 0, true
+				}
+				return 1, true
+			})
+			if problem != "" {
+				t.Fatalf("%s\n%v\n%v", problem, Disassemble(p), dump(&v.Graph))
+			}
+			for len(choices) > 0 && choices[len(choices)-1] {
+				choices = choices[:len(choices)-1]
+			}
+			if again = len(choices) > 0; again {
+				choices[len(choices)-1] = true
+			}
+			ways++
 		}
 	}
-	t.Logf("%d programs accepted, %d with a barrier in a loop, %d refused", accepted, loops, refused)
+	t.Logf("%d programs accepted, %d with a barrier in a loop, %d refused; %d ways", accepted, loops, refused, ways)
 	if n := brief.Or(1500, 200); accepted < n/20 || loops < n/100 || refused < n/20 {
 		t.Error("too few programs of some kind")
 	}

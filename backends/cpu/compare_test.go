@@ -5,22 +5,39 @@ import (
 	"testing"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
-func TestCompare(t *testing.T) {
+func TestCompare(t *testing.T) { compare(t, 2, programs) }
+
+// engines are the levels that this machine has.
+func engines(t *testing.T, threads int) map[jit.Level]*cpu.Backend {
+	has := map[jit.Level]*cpu.Backend{}
 	for _, l := range levels {
-		t.Run(l.String(), func(t *testing.T) { compare(t, on(t, l, 2), programs) })
+		b, err := cpu.NewFor(threads, l)
+		if err != nil {
+			t.Logf("without %v: %v", l, err)
+			continue
+		}
+		has[l] = b
 	}
+	return has
 }
 
-func compare(t *testing.T, tested backends.Backend, programs map[string]string) {
-	oracle := interp.New()
+// compare runs programs on each level, and on the oracle once for all.
+func compare(t *testing.T, threads int, programs map[string]string) {
+	has := engines(t, threads)
 	for name, text := range programs {
 		v := verify(t, text)
 		r := rand.New(rand.NewPCG(1, 2))
+		oracle, tested := newReady(t, interp.New(), v), map[jit.Level]*ready{}
+		for l, b := range has {
+			tested[l] = newReady(t, b, v)
+		}
 		shapes := []shape{linear(1, 1), linear(33, 32), linear(1000, 256), linear(2000, 96), linear(700, 1024),
 			{grid: [3]uint32{3, 2, 2}, block: [3]uint32{5, 4, 3}, dims: []int64{7, 50, 2}},
 			{grid: [3]uint32{5, 1, 1}, block: [3]uint32{16, 16, 1}, dims: []int64{1, 1025}},
@@ -40,13 +57,19 @@ func compare(t *testing.T, tested backends.Backend, programs map[string]string) 
 						contents[k][3*isa.ClassBytes+2*isa.PageBytes+2] = 77
 					}
 				}
-				want := run(t, oracle, v, sh, contents, nil, nil)
-				got := run(t, tested, v, sh, contents, nil, nil)
-				if err := same(v, got, want); err != nil {
-					t.Errorf("%s, shape %d, fuel %d: %v", name, i, fuel, err)
-					break
+				want := oracle.run(t, new(host).block, sh, contents, nil, nil)
+				for l, m := range tested {
+					if err := same(v, m.run(t, new(host).block, sh, contents, nil, nil), want); err != nil {
+						t.Errorf("%s, %v, shape %d, fuel %d: %v", name, l, i, fuel, err)
+						m.k.Release()
+						delete(tested, l)
+					}
 				}
 			}
+		}
+		oracle.k.Release()
+		for _, m := range tested {
+			m.k.Release()
 		}
 	}
 }

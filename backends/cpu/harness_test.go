@@ -80,6 +80,23 @@ func run(t testing.TB, b backends.Backend, v *isa.Verified, sh shape, contents [
 // runIn is run in memory that room makes.
 func runIn(t testing.TB, room func(n int) []byte, b backends.Backend, v *isa.Verified, sh shape, contents [][]byte, strides map[int][]int64, params []uint64) outcome {
 	t.Helper()
+	m := newReady(t, b, v)
+	defer m.k.Release()
+	return m.run(t, room, sh, contents, strides, params)
+}
+
+// ready is a program that a backend has compiled, to be run several times.
+type ready struct {
+	v    *isa.Verified
+	d    backends.Device
+	k    backends.Kernel
+	s    backends.Stream
+	srcs []int
+}
+
+// newReady compiles v; its kernel is the caller's to release.
+func newReady(t testing.TB, b backends.Backend, v *isa.Verified) *ready {
+	t.Helper()
 	d, err := b.Open(0)
 	require.NoError(t, err)
 	f, srcs, err := ir.Canonical(v)
@@ -88,16 +105,22 @@ func runIn(t testing.TB, room func(n int) []byte, b backends.Backend, v *isa.Ver
 	require.NoError(t, err)
 	s, err := d.NewStream()
 	require.NoError(t, err)
+	return &ready{v, d, k, s, srcs}
+}
+
+// run launches it as run does, in memory that room makes.
+func (m *ready) run(t testing.TB, room func(n int) []byte, sh shape, contents [][]byte, strides map[int][]int64, params []uint64) outcome {
+	t.Helper()
 	var o outcome
 	o.phase = 700
 	l := &backends.Launch{Params: params, Grid: sh.grid, Block: sh.block, Rank: len(sh.dims), N: uint64(sh.n()),
 		Fuel: sh.fuel, Record: new(backends.Record), Phase: &o.phase}
 	copy(l.Shape[:], sh.dims)
 	for i, c := range contents {
-		m := room(len(c))
-		copy(m, c)
-		o.slots = append(o.slots, m)
-		w := backends.View{Addr: addr(m), Bytes: int64(len(m)), Type: v.Program.Slots[i].Type, Rank: l.Rank, Shape: l.Shape}
+		slot := room(len(c))
+		copy(slot, c)
+		o.slots = append(o.slots, slot)
+		w := backends.View{Addr: addr(slot), Bytes: int64(len(slot)), Type: m.v.Program.Slots[i].Type, Rank: l.Rank, Shape: l.Shape}
 		if st, ok := strides[i]; ok {
 			copy(w.Stride[:], st)
 			if w.Bytes = 0; !slices.ContainsFunc(st, func(n int64) bool { return n != 0 }) { // one element, as core says of [flat …]
@@ -112,18 +135,17 @@ func runIn(t testing.TB, room func(n int) []byte, b backends.Backend, v *isa.Ver
 		l.Slots = append(l.Slots, w)
 	}
 	timer := time.AfterFunc(patience, l.Record.Stop)
-	_, err = s.Launch(k, l)
+	_, err := m.s.Launch(m.k, l)
 	timer.Stop()
 	o.residue = l.Record.Residue
 	o.err, o.inst = err, -1
 	var pf *backends.ProgramFault
 	if errors.As(err, &pf) {
 		o.inst = pf.Site
-		if !d.Info().RunsSource {
-			o.inst = srcs[pf.Site]
+		if !m.d.Info().RunsSource {
+			o.inst = m.srcs[pf.Site]
 		}
 	}
-	k.Release()
 	return o
 }
 
@@ -190,14 +212,22 @@ func nan(t isa.Type, c uint64) bool {
 	return c&e == e && c&(1<<t.MantissaBits()-1) != 0
 }
 
+// fill has random bytes.
+func fill(r *rand.Rand, b []byte) {
+	for ; len(b) >= 8; b = b[8:] {
+		binary.LittleEndian.PutUint64(b, r.Uint64())
+	}
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+}
+
 // randomContents fills n elements of each slot.
 func randomContents(r *rand.Rand, v *isa.Verified, n int64) [][]byte {
 	var out [][]byte
 	for _, s := range v.Program.Slots {
 		b := make([]byte, n*int64(s.Type.Size()))
-		for i := range b {
-			b[i] = byte(r.Uint32())
-		}
+		fill(r, b)
 		out = append(out, b)
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
@@ -39,7 +40,7 @@ func brink(t *testing.T, before bool) func(n int) []byte {
 // nothing beside a slot is touched.
 func TestSpacedElements(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
-	oracle := interp.New()
+	has := engines(t, 1)
 	number := 0
 	for _, ty := range []isa.Type{isa.F32, isa.I32, isa.F64, isa.U64, isa.I16, isa.U8, isa.BF16} {
 		size := int64(ty.Size())
@@ -64,18 +65,20 @@ slot y %[1]v
   stg.%[1]v a, y[at + %[3]d]
   exit
 `, ty, step, size))
+			oracle, tested := newReady(t, interp.New(), v), map[jit.Level]*ready{}
+			for l, b := range has {
+				tested[l] = newReady(t, b, v)
+			}
 			for _, n := range []int64{1, 7, 16, 64, 100, 256, 300, 512} {
 				for _, spare := range []int64{0, -size, -3 * step, 5} {
 					contents := make([][]byte, 2)
 					for i := range contents {
 						contents[i] = make([]byte, max(0, (n-1)*step+2*size+spare))
-						for k := range contents[i] {
-							contents[i][k] = byte(r.Uint32())
-						}
+						fill(r, contents[i])
 					}
-					want := run(t, oracle, v, linear(n, 256), contents, nil, nil)
-					for _, l := range levels {
-						got := runIn(t, brink(t, n%3 == 0), on(t, l, 1), v, linear(n, 256), contents, nil, nil)
+					want := oracle.run(t, new(host).block, linear(n, 256), contents, nil, nil)
+					for l, m := range tested {
+						got := m.run(t, brink(t, n%3 == 0), linear(n, 256), contents, nil, nil)
 						what := fmt.Sprintf("%v, %v, step %d, %d lanes, %d more bytes", ty, l, step, n, spare)
 						if want.err != nil { // what other lanes did is left open
 							require.Error(t, got.err, what)
@@ -84,6 +87,10 @@ slot y %[1]v
 						}
 					}
 				}
+			}
+			oracle.k.Release()
+			for _, m := range tested {
+				m.k.Release()
 			}
 		}
 	}
