@@ -136,6 +136,7 @@ func pairs(r *rand.Rand, t Type, n int, f func(a, b uint64)) {
 var floatTypes = SetFloat.List()
 
 func TestFloatArithmetic(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	ops := []struct {
 		op  Op
@@ -210,6 +211,7 @@ func TestSixteenBitIsF32RoundedAgain(t *testing.T) {
 }
 
 func TestFma(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	twice := 0 // cases in which rounding twice would have been wrong
 	check := func(ty Type, a, b, c uint64) {
@@ -273,6 +275,7 @@ func TestFma(t *testing.T) {
 }
 
 func TestSqrt(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(7, 8))
 	check := func(ty Type, a uint64) {
 		got, _ := evalSqrt(Form{Type: ty}, a, 0, 0)
@@ -306,6 +309,7 @@ func TestSqrt(t *testing.T) {
 }
 
 func TestRoundToIntegral(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(9, 10))
 	check := func(ty Type, a uint64) {
 		x := toF64(ty, a)
@@ -374,6 +378,7 @@ func TestFloatRemainder(t *testing.T) {
 }
 
 func TestCvt(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(13, 14))
 	check := func(to, from Type, a uint64) {
 		got, fault := evalCvt(Form{Type: to, From: from}, a, 0, 0)
@@ -496,6 +501,7 @@ func TestMinMaxSet(t *testing.T) {
 }
 
 func TestIntegers(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(17, 18))
 	for _, ty := range SetInt.List() {
 		w := uint(ty.Bits())

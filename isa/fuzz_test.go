@@ -144,6 +144,7 @@ func TestRandomBytes(t *testing.T) {
 }
 
 func TestMutatedPrograms(t *testing.T) {
+	brief.Alone(t)
 	t.Parallel()
 	s := isatest.FromSeed(3)
 	var texts, encodings [][]byte

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // uniformProgram makes a small program of branches, loops and barriers on the
@@ -137,6 +139,7 @@ func runLane(p *Program, lane uint32, steps int) (barriers []int, exits bool) {
 // TestBarriersMeet runs random verified programs: all lanes come to the same
 // barriers in the same order, but for lanes that exit.
 func TestBarriersMeet(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	n := randomPrograms()
 	refused, met, exited := 0, 0, 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // verify checks what holds for any program: Verify does not panic, its error
@@ -118,6 +119,7 @@ func clone(p *isa.Program) *isa.Program {
 // TestVerifyMutated verifies programs changed at random, so that most rules
 // are met with values that neither assembler nor decoder would let through.
 func TestVerifyMutated(t *testing.T) {
+	brief.Alone(t)
 	t.Parallel()
 	n := hostile()
 	seeds := isa.RuleTestPrograms(t)

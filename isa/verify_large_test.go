@@ -58,6 +58,7 @@ var largePrograms = map[string]func(n int) string{
 }
 
 func TestVerifyLarge(t *testing.T) {
+	brief.Alone(t)
 	n := brief.Or(MaxInsts-10, 5000) // instructions, about
 	for name, program := range largePrograms {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +75,7 @@ func TestVerifyLarge(t *testing.T) {
 
 // TestVerifyLargeRefused has programs that are refused after much work.
 func TestVerifyLargeRefused(t *testing.T) {
+	brief.Alone(t)
 	for name, c := range map[string]struct{ text, rule string }{
 		"last read":          {"mov.pred p, true\n" + numbered(30000, func(i int) string { return fmt.Sprintf("bra l%d, p\nmov.u32 x, 0\nl%d:", i, i) }) + "add.u32 y, x, 0\nexit", "init"},
 		"ladder of barriers": {"set.eq.u32 p, r252, 0\n" + numbered(20000, func(i int) string { return fmt.Sprintf("bra l%d, p\nbar_sync 0\nl%d: mem_fence block", i, i) }) + "exit", "uniform"},

@@ -236,6 +236,7 @@ func allRuns(p *Program) (found map[broken]bool, ok bool) {
 // TestVerdict compares the verdict on random programs with what happens when
 // every way through them is followed.
 func TestVerdict(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	rules := map[string]int{}
 	n := randomPrograms()
@@ -412,6 +413,7 @@ func traceGraph(g *Graph, seed uint64) (trace []int) {
 // TestGraphRunsAlike compares what the graph runs with what the program as
 // written runs, instruction by instruction, fuel included.
 func TestGraphRunsAlike(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	kinds := map[TermKind]int{}
 	backs := 0

@@ -365,6 +365,7 @@ func TestProductsBitForBit(t *testing.T) {
 // TestLongProducts goes over the borders of groups of chunks, with the lanes
 // splitting k and not.
 func TestLongProducts(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(2, 2))
 	for _, few := range []int64{1 << 14, 0} {
 		if brief.On() && few == 0 {
@@ -447,6 +448,7 @@ func TestIntegerProductsWrap(t *testing.T) {
 var lengths = []int{1, 2, 255, 256, 257, 5000, 8191, 8192, 8193, 20000}
 
 func TestSumsBitForBit(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(3, 1))
 	for _, typ := range floats {
 		ar := arithmetic{kernels.Accumulator(typ)}
@@ -475,6 +477,7 @@ func TestSumsBitForBit(t *testing.T) {
 }
 
 func TestSoftmaxBitForBit(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(4, 1))
 	for _, typ := range floats {
 		ar := arithmetic{kernels.Accumulator(typ)}
@@ -527,6 +530,7 @@ slot y {{.T}}
 `)
 
 func TestLossesBitForBit(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(5, 1))
 	for _, typ := range floats {
 		ar := arithmetic{kernels.Accumulator(typ)}

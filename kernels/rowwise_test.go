@@ -123,7 +123,10 @@ func init() { // which refers to itself
 // Operations on rows have the bits that their documentation says: of short rows and
 // long ones, few and many, in place and strided, with operands that broadcast along
 // rows, along columns and along both.
-func TestRowsBitForBit(t *testing.T) { rowsBitForBit(t, 0) }
+func TestRowsBitForBit(t *testing.T) {
+	brief.Alone(t)
+	rowsBitForBit(t, 0)
+}
 
 // rowsBitForBit has all forms of f32, and of each other type those of one parity, in turn.
 func rowsBitForBit(t *testing.T, parity int) {

@@ -143,6 +143,7 @@ var rowsOfShapes = []struct {
 }
 
 func TestReductionsOfShapes(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(6, 1))
 	for i, c := range rowsOfShapes {
 		for k, typ := range []isa.Type{isa.F32, isa.BF16, isa.I8, isa.F64} {
@@ -207,6 +208,7 @@ func TestReductionsOfShapes(t *testing.T) {
 // sums go through several chunks: one row beside the other, with a gap between their
 // elements, and below each other.
 func TestSumsOfManyLongRows(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(27, 1))
 	const cols = kernels.ChunkElements + 300
 	for _, l := range []kernels.Layout{
@@ -251,6 +253,7 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestSoftmaxOfShapes(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(6, 2))
 	for _, c := range rowsOfShapes {
 		lead := len(c.shape) - c.axes

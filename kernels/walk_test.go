@@ -15,6 +15,7 @@ import (
 
 // Read where they lie, elements give the bits that copies give.
 func TestWalks(t *testing.T) {
+	brief.Alone(t)
 	defer kernels.SetPacks(func(_, _ int64) bool { return false })()
 	if !brief.On() {
 		t.Run("reductions", TestReductionsOfShapes)

@@ -77,6 +77,7 @@ func compare(t *testing.T, threads int, programs map[string]string) {
 // TestCompareViews runs an element-wise program over views with strides,
 // broadcasts and reversals, some with rows long enough to cut strips at.
 func TestCompareViews(t *testing.T) {
+	brief.Alone(t)
 	for _, l := range levels {
 		t.Run(l.String(), func(t *testing.T) { compareViews(t, on(t, l, 2)) })
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // convertible are cells of a type: the ends of all integers' ranges and what lies
@@ -36,6 +37,7 @@ func convertible(t isa.Type) (cells []byte) {
 // with what comes of it: a register may hold more bits than a type has, of which
 // stores tell nothing, and conversions, shifts and comparisons do.
 func TestConversionsAreOfTheirType(t *testing.T) {
+	brief.Alone(t)
 	oracle := interp.New()
 	for from := isa.I8; from <= isa.F64; from++ {
 		var slots, body strings.Builder

@@ -122,6 +122,7 @@ func (c productCase) bounded(t *testing.T, r *rand.Rand, b *bench) {
 
 // TestUnitsAreWithinTheBound has products of all shapes and layouts.
 func TestUnitsAreWithinTheBound(t *testing.T) {
+	brief.Alone(t)
 	eachUnits(t, 1, func(t *testing.T, b *bench) {
 		r := rand.New(rand.NewPCG(21, 22))
 		size := sizes(r, 80)
@@ -166,6 +167,7 @@ func TestUnitsOnLargeProducts(t *testing.T) {
 
 // TestUnitsRowsAreTheSameInEveryBatch: k alone decides in which order products are added up.
 func TestUnitsRowsAreTheSameInEveryBatch(t *testing.T) {
+	brief.Alone(t)
 	eachUnits(t, 2, func(t *testing.T, b *bench) {
 		r := rand.New(rand.NewPCG(25, 26))
 		product := func(h *host, x, y *matrix, m, n int64) *matrix {
@@ -320,6 +322,7 @@ func TestUnitsAreCancelled(t *testing.T) {
 // TestUnitsLeaveNothingBehind: what a product has left in the memory that factors are packed
 // into is no part of another, whose last step of k is not whole: nothing there is 0 · ∞.
 func TestUnitsLeaveNothingBehind(t *testing.T) {
+	brief.Alone(t)
 	eachUnits(t, 1, func(t *testing.T, b *bench) {
 		r := rand.New(rand.NewPCG(31, 32))
 		product := func(m, n, k int64, howA, howB int, x float64) *matrix {

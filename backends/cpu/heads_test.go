@@ -1,6 +1,10 @@
 package cpu_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
+)
 
 // heads are programs in which the lanes of a block share numbers, some of which may
 // fault: these are computed by block, in order with what is made of them, and loaded by
@@ -252,5 +256,6 @@ const first = `
   sub.u64 first, first, y`
 
 func TestHeads(t *testing.T) {
+	brief.Alone(t)
 	compare(t, 2, heads)
 }

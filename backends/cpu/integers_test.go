@@ -24,6 +24,7 @@ func eachInteger(t *testing.T, threads int, l jit.Level, f func(t *testing.T, or
 // TestUnitsMultiplyIntegers has products of all shapes, layouts and types, whose integers are
 // the largest and smallest often enough for sums to wrap.
 func TestUnitsMultiplyIntegers(t *testing.T) {
+	brief.Alone(t)
 	eachInteger(t, 1, jit.None, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(33, 34))
 		size := sizes(r, 80)

@@ -90,6 +90,7 @@ func costOf(t *testing.T, text string) (c cost) {
 // Programs of every shape cost in proportion to their length, at every stage,
 // up to the limits; what is beyond those is refused before it costs more.
 func TestLargeProgramsCostTheirSize(t *testing.T) {
+	brief.Alone(t)
 	small, factor := 2000, brief.Or(8, 4)
 	for i, shape := range shapes.All {
 		if brief.Skips(i, 5) { // what is counted here is the same
@@ -114,6 +115,7 @@ func TestLargeProgramsCostTheirSize(t *testing.T) {
 // What the device compiles, by whichever engine, takes memory in proportion to
 // the program, beside a bounded amount.
 func TestCompilingIsBounded(t *testing.T) {
+	brief.Alone(t)
 	d, err := cpu.New(1).Open(0)
 	require.NoError(t, err)
 	for _, shape := range shapes.All {
@@ -171,6 +173,7 @@ func TestStagesCanBeStopped(t *testing.T) {
 // A text is refused where it exceeds a limit, not after its end was read, and
 // what is wrong with it is told without comparing everything with everything.
 func TestHostileTextsAreRefusedEarly(t *testing.T) {
+	brief.Alone(t)
 	many := func(n int, format string) string {
 		var b strings.Builder
 		for i := range n {

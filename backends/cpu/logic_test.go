@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // TestAndsWithinOrs has ANDs that are one side of an OR, which there is one instruction for, and
 // such as are more than that: both sides, the same twice, used elsewhere, on the other side of a
 // loop's or a branch's begin, and from before lanes meet.
 func TestAndsWithinOrs(t *testing.T) {
+	brief.Alone(t)
 	programs := map[string]string{}
 	for _, typ := range []string{"i8", "u16", "i32", "u64"} {
 		for what, body := range map[string]string{

@@ -37,6 +37,7 @@ func nearMiddle(r *rand.Rand, t isa.Type, y uint64) uint64 {
 // bounds of products, beyond, and with zeros, infinities and NaNs among them; by a
 // parameter, and by what the lanes of a block have come to.
 func TestQuotientsBySharedNumbers(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(9, 10))
 	oracle := interp.New()
 	const n = 1100

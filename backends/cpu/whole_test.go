@@ -9,6 +9,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // wholes are integers of a type: near powers of two, near multiples of what may divide
@@ -44,6 +45,7 @@ func wholes(r *rand.Rand, t isa.Type, n int, y uint64) (cells []uint64, bytes []
 // Quotients and remainders of integers have the oracle's bits, by what each lane has, by
 // a parameter and by a constant: in groups within the bounds of f64, beyond, and by 0.
 func TestWholeQuotients(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(19, 20))
 	oracle := interp.New()
 	const n = 400

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/stretchr/testify/require"
 )
 
@@ -101,6 +102,7 @@ func TestCostOfExpansions(t *testing.T) {
 
 // TestCostTime makes programs with many loops, beside and inside one another.
 func TestCostTime(t *testing.T) {
+	brief.Alone(t)
 	beside := func(n int, count string) string {
 		var b strings.Builder
 		b.WriteString("program p\nparam k u32\nldp.u32 n, k\nmov.u32 s, 0\n")

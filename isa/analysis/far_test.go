@@ -64,6 +64,7 @@ func farAddresses(s isatest.Source) string {
 }
 
 func TestSoundOnFarAddresses(t *testing.T) {
+	brief.Alone(t)
 	var sum tally
 	for seed := range uint64(brief.Or(4000, 1500)) {
 		s := isatest.FromSeed(seed)

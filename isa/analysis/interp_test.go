@@ -91,6 +91,7 @@ func judged(t *testing.T, v *isa.Verified, l *analysis.Launch, lane uint64, fill
 
 // TestInterpreterAgrees holds proofs against the judge of all backends.
 func TestInterpreterAgrees(t *testing.T) {
+	brief.Alone(t)
 	n := uint64(600)
 	if brief.On() {
 		n = 200

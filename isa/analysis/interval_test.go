@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // numbers are such as arithmetic of 64 bits goes wrong at.
@@ -64,6 +65,7 @@ func exactly(x *big.Int) bool { return x.IsInt64() && x.Int64() < inf && x.Int64
 // intervals against numbers of any size: none is lost, whatever wraps, and where
 // nothing does the ends are numbers that there are.
 func TestIntervalsAgainstExactNumbers(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
 		a, b := someInterval(r), someInterval(r)
@@ -170,6 +172,7 @@ func TestRangesOfTypes(t *testing.T) {
 // TestSumsOfForms adds multiples of forms term by term, exactly, or says that there
 // is none: a number in it is too large, or it has too many terms.
 func TestSumsOfForms(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	some := func() (f form, all map[int32]*big.Int) {
 		all = map[int32]*big.Int{}

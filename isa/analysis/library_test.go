@@ -71,6 +71,7 @@ func sizes(op *kernels.Op) [][]int64 {
 // TestLibraryIsProved demands that no access of the library's programs keeps
 // its check, nor any division, whatever the sizes.
 func TestLibraryIsProved(t *testing.T) {
+	brief.Alone(t)
 	for _, op := range kernels.All {
 		switch op {
 		case kernels.NLL, kernels.NLLGradient, kernels.Embedding, kernels.EmbeddingGradient, kernels.CrossEntropy, kernels.CrossEntropyGradient:

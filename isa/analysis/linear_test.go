@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // shapes make programs of about n instructions that stress different parts.
@@ -85,6 +87,7 @@ var shapes = []struct {
 
 // TestNearLinear counts the work on programs 8 times as large.
 func TestNearLinear(t *testing.T) {
+	brief.Alone(t)
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
 			work := func(n int) (steps int) {

@@ -463,6 +463,7 @@ func randomLaunch(s isatest.Source) *Launch {
 }
 
 func TestSoundOnAddresses(t *testing.T) {
+	brief.Alone(t)
 	n := 3000
 	if brief.On() {
 		n = 500
@@ -496,6 +497,7 @@ func TestSoundOnAddresses(t *testing.T) {
 // TestSoundOnCorners runs programs in which a rule that is nearly right goes
 // wrong. All have the slots and parameters of addresses.
 func TestSoundOnCorners(t *testing.T) {
+	brief.Alone(t)
 	header := "program p\nslot a u8\nslot b i32\nslot c u64\nparam p u32\nparam q u64\nparam r i32\nparam s i64\ndata t u32 { 1, 2, 3 }\ndata far i64 { 4611686018427387904, 4611686018427387912 }\n" +
 		"sreg x, lane.x\nsreg y, lane.y\nsreg bx, block.x\nsreg by, block.y\nsreg dx, block_dim.x\nsreg g, global_lane\nldp.u32 p, p\nldp.u64 q, q\nldp.i64 s, s\n" +
 		"mov.u32 z, 0\nmov.u32 one, 1\n"

@@ -18,6 +18,7 @@ import (
 // A program changed in one place so that some lane leaves something else
 // behind must not have the same bytes.
 func TestDifferentAnswersHaveDifferentBytes(t *testing.T) {
+	brief.Alone(t)
 	differ := 0
 	for seed := range uint64(brief.Or(900, 200)) {
 		s := isatest.FromSeed(seed)
@@ -340,6 +341,7 @@ func TestSlotsStayWithinTheVerifiers(t *testing.T) {
 // be at most 10·log(10n)/log(n) times the work, with some room for what small
 // programs save.
 func TestWorkGrowsNoFasterThanNLogN(t *testing.T) {
+	brief.Alone(t)
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {
 			steps := func(n int) float64 {

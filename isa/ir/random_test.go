@@ -56,6 +56,7 @@ func sameAnswer(t testing.TB, s isatest.Source, c *progen.Case) {
 }
 
 func TestPassesKeepTheAnswer(t *testing.T) {
+	brief.Alone(t)
 	n := 150
 	if brief.On() {
 		n = 40

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/isa/isatest/progen"
 	"pgregory.net/rapid"
 )
@@ -301,6 +302,7 @@ func checkRewrite(t testing.TB, s isatest.Source, c *progen.Case, list ...rewrit
 }
 
 func TestRewritesKeepTheBytes(t *testing.T) {
+	brief.Alone(t)
 	for _, r := range rewrites {
 		t.Run(r.name, func(t *testing.T) {
 			for seed := range uint64(rewriteSeeds) {

@@ -29,6 +29,7 @@ func edges(t isa.Type) []uint64 {
 // passes with one operand a constant, with both operands the same, and behind
 // NOT, NEG, ABS or itself, and compares the answers on all edge values.
 func TestIdentitiesHoldForAllInputs(t *testing.T) {
+	brief.Alone(t)
 	changed := 0
 	for op := isa.NoOp + 1; op < isa.NumOps; op++ {
 		row, _ := isa.Lookup(op)

@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // A program within the limit on instructions must not ask for any amount of
 // memory: of one that is too large the error says what makes it so.
 func TestSizeIsBounded(t *testing.T) {
+	brief.Alone(t)
 	uses := func(n int) string {
 		return "program p\nslot x f64\n  ldg.f64 x, x[index]\n" + strings.Repeat("  pow.f64 x, x, 1.01\n", n) + "  exp.f64 x, x\n  stg.f64 x, x[index]\n  exit\n"
 	}

@@ -194,6 +194,7 @@ func (w *twins) nest(depth int) [2]string {
 // Two values that a loop carries are one where what is done to both is the same in
 // each operand, however deep, and only there.
 func TestTwinsThatDifferDeepWithin(t *testing.T) {
+	brief.Alone(t)
 	const n = 8
 	for seed := range uint64(brief.Or(2000, 600)) {
 		program := func(differ int) *twins {

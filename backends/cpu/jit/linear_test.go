@@ -15,6 +15,7 @@ import (
 // What is known of a value that steps along the lanes holds in the largest blocks there
 // are, by what the instruction table says its operands make.
 func TestLinearValues(t *testing.T) {
+	brief.Alone(t)
 	stepping, bounded := 0, 0
 	for seed := range uint64(brief.Or(3000, 300)) {
 		s := isatest.FromSeed(seed)

@@ -17,6 +17,7 @@ import (
 // Roots are those of IEEE 754: of every significand and both parities of the exponent,
 // and of what lies where products would overflow, lose bits or have no root.
 func TestRoots(t *testing.T) {
+	brief.Alone(t)
 	const text = "program p\nslot x f32\nslot y f32\nldg.f32 v, x[index]\nsqrt.f32 v, v\nstg.f32 v, y[index]\nexit\n"
 	pool := workers.New(1)
 	defer pool.Close()
@@ -50,6 +51,7 @@ func TestRoots(t *testing.T) {
 // that is so near gives the rounded root of all x but those whose root lies next to the
 // middle of two numbers: of these every y is tried.
 func TestRootsOfAnyEstimate(t *testing.T) {
+	brief.Alone(t)
 	hard := 0
 	for bits := math.Float32bits(1); bits < math.Float32bits(4); bits++ {
 		x := math.Float32frombits(bits)

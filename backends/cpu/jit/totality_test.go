@@ -9,6 +9,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // textOf is the text of a program of one instruction between loads and a store.
@@ -96,6 +97,7 @@ func textOf(op isa.Op, row *isa.Row, f isa.Form) string {
 // its forms that may have one compiles, at both widths, with all registers and
 // with few.
 func TestTotality(t *testing.T) {
+	brief.Alone(t)
 	count := 0
 	for op := isa.Op(1); op < isa.NumOps; op++ {
 		row, _ := isa.Lookup(op)

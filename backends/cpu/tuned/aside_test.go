@@ -9,12 +9,14 @@ import (
 
 	"github.com/hologram-project/hologram/backends/cpu/tuned"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
 // Softmax and places along columns have the bits of the library's plans: few rows and
 // many, several matrices, tiles of columns and what is left of them.
 func TestAlongColumns(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(15, 16))
 	for _, c := range []struct {
 		op                   *kernels.Op

@@ -13,6 +13,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/tuned"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -64,6 +65,7 @@ func TestEmbedding(t *testing.T) {
 // Sums of an embedding's gradient have the library's bits: by sizes of rows, in one part
 // and in several, with rows that nothing names, ends before starts, padding and shares.
 func TestEmbeddingGradient(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(23, 24))
 	const rows, n = 9, 40
 	for _, ty := range []isa.Type{isa.F32, isa.BF16, isa.F16, isa.F64} {

@@ -19,6 +19,7 @@ import (
 // Rows that a block has by itself have the bits of the library's plan, as the
 // interpreter computes them: with operands along rows, one for each, and one for all.
 func TestRowwise(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(5, 9))
 	types := []isa.Type{isa.F32, isa.F16, isa.BF16, isa.F64}
 	number := 0
@@ -166,6 +167,7 @@ func TestRowwiseWrittenApart(t *testing.T) {
 // So do rows that are the columns of matrices, of all lengths that are dealt out
 // differently: kept in registers, with some partials that have no element, or one more.
 func TestRowwiseOfColumns(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(7, 9))
 	types := []isa.Type{isa.F32, isa.F16, isa.BF16, isa.F64}
 	number := 0

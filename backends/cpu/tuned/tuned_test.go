@@ -218,7 +218,7 @@ func TestPlans(t *testing.T) {
 		for _, ty := range c.types {
 			for _, rows := range c.rows {
 				for _, cols := range c.cols {
-					if number++; brief.On() && cols > 1000 || brief.Skips(number, 17) {
+					if number++; brief.On() && cols > 1000 || brief.Skips(number, 51) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%v/%d×%d", c.op.Name, ty, rows, cols), func(t *testing.T) {
@@ -233,6 +233,7 @@ func TestPlans(t *testing.T) {
 // Rows that are parts of longer ones, every other row, or the same row again have plans
 // too, with the library's bits.
 func TestRowsApart(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(15, 16))
 	sums := []*kernels.Op{kernels.ReduceSum, kernels.ReduceProd, kernels.ReduceMin, kernels.ReduceMax}
 	places := []*kernels.Op{kernels.Argmin, kernels.Argmax}
@@ -289,6 +290,7 @@ func TestRowsApart(t *testing.T) {
 
 // Exponentials of 16-bit floats are kept for some rows at a time.
 func TestSoftmaxInParts(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, room := range []int64{1, 600, 1000} {
 		defer tuned.SetKept(room)()
@@ -328,6 +330,7 @@ func TestPlaceOfANaN(t *testing.T) {
 // Columns are reduced to the bits of the library's plan: few rows and many, chunks,
 // several matrices, types that the sums are kept in.
 func TestColumns(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(7, 8))
 	number := 0
 	all := []*kernels.Op{kernels.ReduceSum, kernels.ReduceProd, kernels.ReduceMin, kernels.ReduceMax}
@@ -381,6 +384,7 @@ func TestColumns(t *testing.T) {
 // Sums along columns have the bits of the library's plan: chunks of any length, one and
 // several, tiles of columns and what is left of them, in place and not.
 func TestColumnSums(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, c := range []struct {
 		in, out              isa.Type
@@ -428,6 +432,7 @@ func TestColumnSums(t *testing.T) {
 // TestSumsKeptInWiderTypes: sums along packed rows go to outputs of wider types by
 // plans of the CPU's own, with the library's bits.
 func TestSumsKeptInWiderTypes(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, c := range []struct {
 		in, out    isa.Type

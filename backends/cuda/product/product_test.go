@@ -204,6 +204,7 @@ var shapes = []shape{
 // The code has the bits of the program that it stands in for, in every shape of
 // blocks, walk and layout, with all that it does with shared memory in order.
 func TestProductsHaveTheProgramsBits(t *testing.T) {
+	brief.Alone(t)
 	forms := map[product.Form]bool{}
 	for _, typ := range []isa.Type{isa.F32, isa.F64} {
 		for number, s := range shapes {

@@ -70,6 +70,7 @@ func bounds(typ isa.Type, p *kernels.Product, l *backends.Launch, arrays [][]byt
 // layout, with all that they do with shared memory in order; and an element's bits
 // are k's alone, whatever the tile and walk.
 func TestProductsOfHalvesAreWithinTheirBound(t *testing.T) {
+	brief.Alone(t)
 	more := []shape{
 		{m: 1, n: 40, k: 530, alpha: 1},
 		{m: 17, n: 24, k: 4500, alpha: 1, beta: 1},

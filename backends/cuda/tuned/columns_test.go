@@ -15,6 +15,7 @@ import (
 // Columns are reduced with the library's bits: few rows and many, whole chunks and
 // not, of one matrix and several.
 func TestColumnsHaveTheLibrarysBits(t *testing.T) {
+	brief.Alone(t)
 	r := newRig(t)
 	types := [][2]isa.Type{{isa.F32, isa.F32}, {isa.BF16, isa.BF16}, {isa.F64, isa.F64}, {isa.I8, isa.I64}, {isa.U16, isa.U16}, {isa.F16, isa.F32}}
 	number := 0
@@ -63,6 +64,7 @@ func TestColumnsHaveTheLibrarysBits(t *testing.T) {
 // evenly and not, of one chunk and several, and of columns that lie side by side in
 // groups and not. Of what does not lie so the library is left to it.
 func TestNumbersOfColumnsHaveTheLibrarysBits(t *testing.T) {
+	brief.Alone(t)
 	r := newRig(t)
 	op := kernels.LayerNormParameterGradients
 	types := []isa.Type{isa.F32, isa.BF16, isa.F64, isa.F16}

@@ -13,12 +13,14 @@ import (
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
 // Softmax's own division rounds rightly: of any numbers, and of those whose
 // quotients are nearly, or all but, half-way between two floats.
 func TestQuotients(t *testing.T) {
+	brief.Alone(t)
 	const n = 1 << 22
 	r := newRig(t)
 	v, err := tuned.Quotients()
@@ -77,6 +79,7 @@ func TestQuotients(t *testing.T) {
 // The short way to powers of e has the bits of the long one, and is taken of the numbers
 // that it is for: of floats of all sizes there, near the last of them, and of others.
 func TestExps(t *testing.T) {
+	brief.Alone(t)
 	const n = 1 << 22
 	r := newRig(t)
 	v, err := tuned.Exps()

@@ -17,6 +17,7 @@ import (
 // holds and of those whose blocks meet, even and odd, with operands along rows, one for
 // each, and one for all.
 func TestRowwiseHasTheLibrarysBits(t *testing.T) {
+	brief.Alone(t)
 	r := newRig(t)
 	types := []isa.Type{isa.F32, isa.BF16, isa.F64, isa.F16}
 	sizes := [][]int64{{1, 1}, {5, 3}, {9, 32}, {7, 100}, {3, 257}, {9, 512}, {2, 4096}, {2, 8192}, {2, 8200}, {2, 16384}, {1, 20001}, {1, 32768}, {1, 40960}, {1, 50_000}}

@@ -18,6 +18,7 @@ import (
 // Cumulative sums are the library's to the bit, of rows that a block holds, that blocks
 // which meet do, and longer ones, whole and ragged, also in place where no blocks meet.
 func TestScansHaveTheLibrarysBits(t *testing.T) {
+	brief.Alone(t)
 	r := newRig(t)
 	for k, typ := range kernels.Cumsum.Types.List() {
 		for i, c := range []struct{ rows, cols, meet int64 }{

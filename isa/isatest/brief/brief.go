@@ -21,3 +21,13 @@ func Or(all, few int) int {
 // one of each n. Neighbours in a table differ most, so n should share no factor
 // with the length of its rows.
 func Skips(i, n int) bool { return On() && i%n != 0 }
+
+// Alone ends a test, visibly, under the race detector, which sees nothing in it: one
+// goroutine computes, or those do that other tests have, whose accesses are the same
+// whatever they compute.
+func Alone(t testing.TB) {
+	t.Helper()
+	if raced {
+		t.Skip("shows the race detector nothing that others do not")
+	}
+}
