@@ -292,7 +292,7 @@ func TestUnitsBesideTheCollector(t *testing.T) {
 			var own host
 			got := own.block(len(want))
 			left.Go(func() {
-				for range brief.Or(300, 40) {
+				for range brief.Or(120, 40) {
 					clear(got)
 					if err := b.launch(plan, [][]byte{x.first(), y.first(), got}, scalars); err != nil || !bytes.Equal(got, want) {
 						t.Errorf("another product, %v", err)
