@@ -33,7 +33,7 @@ func runRandom(t *testing.T, b backends.Backend) {
 	defer oracle.close()
 	count, beside := *programs, *programs/25
 	if count == 0 {
-		count = brief.Or(1000, 30)
+		count = brief.Or(1000, 60)
 		beside = count / 5
 	}
 	unsupported, failed := 0, 0
@@ -143,7 +143,7 @@ func runAffine(t *testing.T, b backends.Backend) {
 	defer oracle.close()
 	count, failed := *programs, 0
 	if count == 0 {
-		count = brief.Or(400, 20)
+		count = brief.Or(400, 40)
 	}
 	for i := 0; i < count && failed < 5; i++ {
 		seed := *firstSeed + uint64(i)
