@@ -14,6 +14,7 @@ import argparse
 import copy
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -202,6 +203,8 @@ def main() -> None:
     parser.add_argument("--commit", default="", help="what is measured, for the record")
     parser.add_argument("--only", default="", help="cases whose names begin so")
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("bench torch-cuda: torch finds no GPU of NVIDIA's here")
     about = {
         "device": torch.cuda.get_device_name(0),
         "torch": torch.__version__,

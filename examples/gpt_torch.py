@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import math
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,8 @@ def main() -> None:
     source = text()
     letters = "".join(sorted(set(source)))
     codes = torch.tensor([letters.index(letter) for letter in source[:400_000]])
+    if options.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("torch finds no GPU of NVIDIA's here: --device cpu works anywhere")
     pieces = [tuple(part.to(options.device) for part in piece) for piece in batches(codes, options.steps)]
     torch.manual_seed(0)
     by_torch = GPT(len(letters)).to(options.device)
