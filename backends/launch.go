@@ -17,6 +17,8 @@ type Unit struct {
 	Source *isa.Verified
 	IR     *ir.Func // canonical
 	Hash   [32]byte // of the canonical bytes; of the source's where Info.RunsSource
+	// Meeting is that of the plan's step that the program is of.
+	Meeting kernels.Meeting
 	// Work, which may be nil, counts Compile's steps, and may stop it.
 	Work *work.Meter
 }
@@ -46,7 +48,7 @@ type Key [32]byte
 func KeyOf(u *Unit, v Variant, info *Info) Key {
 	h := sha256.New()
 	h.Write(u.Hash[:])
-	fmt.Fprintf(h, "%s\x00%t %v", info.Codegen, info.RunsSource, v.And(info.Variants))
+	fmt.Fprintf(h, "%s\x00%t %v %v", info.Codegen, info.RunsSource, v.And(info.Variants), u.Meeting)
 	h.Write(binary.LittleEndian.AppendUint32(nil, uint32(kernels.ReductionOrder)))
 	return Key(h.Sum(nil))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/work"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // TestKeysOfKernels changes, one by one, what a kernel is made of: each has another key,
@@ -40,6 +41,11 @@ func TestKeysOfKernels(t *testing.T) {
 		other := *unit
 		other.Hash[i]++
 		add(fmt.Sprint("hash ", i), &other, backends.Variant{}, base)
+	}
+	for _, m := range []kernels.Meeting{{Blocks: 8}, {Blocks: 4}, {Blocks: 8, Told: 4}} {
+		other := *unit
+		other.Meeting = m
+		add(fmt.Sprintf("meeting %+v", m), &other, backends.Variant{}, base)
 	}
 	for _, text := range []string{"", "a 2", "b 1", "a 1 "} {
 		info := base

@@ -185,6 +185,20 @@ type Step struct {
 	// read, though by bytes: no block reads what another writes, nor what its own
 	// lanes have written.
 	InPlace bool
+	Meeting Meeting
+}
+
+// Meeting says how the blocks of a step work together on devices that let them; its zero
+// value is that of others, where barriers are a block's own. A plan has one only where its
+// device said that so many blocks can meet.
+type Meeting struct {
+	// Blocks meet at each barrier, neighbours along x. The grid has a multiple of so many.
+	// Where none meet, the program does the same if it is run once more than it has
+	// barriers, and its output is not its input: what blocks tell each other is the same
+	// each time, written before the barrier behind which others read it.
+	Blocks int
+	// Told are the slots by which they tell it, a bit each, of which nothing else is read.
+	Told uint64
 }
 
 // Places says what a step's slot of type i64 has: places from 0 to before Count, for

@@ -6,9 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends/cuda/driver"
-	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -41,9 +39,7 @@ func TestClustersFitTheDevice(t *testing.T) {
 			blocks := func(chunks int64) (meet int64) {
 				plan, err := r.d.Plan(kernels.Softmax, isa.F32, []int64{4, chunks * chunk})
 				require.NoError(t, err)
-				f, _, err := ir.Canonical(plan.Steps[0].Program)
-				require.NoError(t, err)
-				n, _ := tuned.Meeting(f.Hash())
+				n := plan.Steps[0].Meeting.Blocks
 				require.Equal(t, n == 0, len(plan.Steps) > 1, "several passes where blocks do not meet")
 				return int64(n)
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/backends/cuda/product"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
-	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/kernels"
@@ -29,8 +28,7 @@ type kernel struct {
 	block   [3]uint32        // demanded shape, zero: any
 	proved  bool             // see backends.Variant
 	sums    *kernels.Product // what it is of the library's products, if it is one
-	meeting int              // see tuned.Meeting
-	told    uint64
+	meeting kernels.Meeting  // zero where the device can't
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
@@ -75,8 +73,8 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	if d.modern() {
 		k.sums = kernels.ProductOf(u.Source)
 	}
-	if n, told := tuned.Meeting(u.Hash); int64(n) <= d.meets() || n > promised && int64(n) <= d.most() {
-		k.meeting, k.told = n, told
+	if n := u.Meeting.Blocks; int64(n) <= d.meets() || n > promised && int64(n) <= d.most() {
+		k.meeting = u.Meeting
 	}
 	if p.Residue {
 		if err := d.loadFold(); err != nil {
@@ -102,8 +100,8 @@ func (k *kernel) form(l *backends.Launch, space *ptx.Space) form {
 // options says which variant of the program itself a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern()}
-	if k.meeting > 0 && l.Grid[0]%uint32(k.meeting) == 0 {
-		o.Meeting = k.meeting
+	if n := k.meeting.Blocks; n > 0 && l.Grid[0]%uint32(n) == 0 {
+		o.Meeting = n
 	}
 	if k.program.Indexed && space.Rank > 1 {
 		o.Rank, o.Wide = space.Rank, ptx.Lanes(l) > 1<<32-1
@@ -118,7 +116,7 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 		o.Lanes, o.Block = 0, n
 	}
 	if o.Meeting > 0 && o.Block > 0 && o.Proved && k.device.api.Version >= 12010 {
-		o.Told = k.told
+		o.Told = k.meeting.Told
 	}
 	return o
 }

@@ -54,7 +54,7 @@ func TestLaunchesByAGraphOfOneKernel(t *testing.T) {
 	r.blocks(4)
 
 	met := compileUnit(t, r.d, fakeAdd, backends.Variant{})
-	met.(*kernel).meeting = 2
+	met.(*kernel).meeting.Blocks = 2
 	r.series(t, 2*singleAfter, met)
 	ran += 2 * singleAfter
 	require.Equal(t, 14, r.calls["single"])

@@ -326,7 +326,7 @@ func (p *Prepared) elementwise(d *Device, r *Request) error {
 	if err != nil {
 		return err
 	}
-	s := step{what: p.what, op: true, broadcasts: r.Dims == nil, info: &d.Info, program: libraryProgram(v), divisor: r.Op.Divisor}
+	s := step{what: p.what, op: true, broadcasts: r.Dims == nil, info: &d.Info, program: libraryProgram(&kernels.Step{Program: v}), divisor: r.Op.Divisor}
 	for i := range r.Operands {
 		o := &r.Operands[i]
 		v := o.View
@@ -390,7 +390,7 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 	p.wholeOperands(op, seen)
 	for i := range plan.Steps {
 		from := &plan.Steps[i]
-		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program), inPlace: from.InPlace, places: from.Places}
+		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from), inPlace: from.InPlace, places: from.Places}
 		for k := range from.Slots {
 			if err := s.addBinding(&from.Slots[k], op, r, seen, plan.Workspace); err != nil {
 				return err
@@ -587,14 +587,19 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 	return nil
 }
 
-// libraryPrograms are the programs of package kernels, which live as long as
-// the process, by their verified form.
-var libraryPrograms sync.Map
+// libraryPrograms are the programs of plans, which live as long as the process.
+var libraryPrograms sync.Map // from ofStep to *program.Program
 
-func libraryProgram(v *isa.Verified) *program.Program {
-	if p, ok := libraryPrograms.Load(v); ok {
+type ofStep struct {
+	program *isa.Verified
+	meeting kernels.Meeting
+}
+
+func libraryProgram(s *kernels.Step) *program.Program {
+	key := ofStep{s.Program, s.Meeting}
+	if p, ok := libraryPrograms.Load(key); ok {
 		return p.(*program.Program)
 	}
-	p, _ := libraryPrograms.LoadOrStore(v, program.New(v))
+	p, _ := libraryPrograms.LoadOrStore(key, program.OfStep(s))
 	return p.(*program.Program)
 }

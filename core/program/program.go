@@ -14,6 +14,7 @@ import (
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // Program is a verified Atlas program, ready for any device. It is immutable.
@@ -26,6 +27,7 @@ type Program struct {
 	asks           bool // the canonical form is given more than its parameters
 	flat, isPacked bool // it has flat addresses; its canonical form is ir.Packed's
 	packed         once[*Program]
+	meeting        kernels.Meeting
 
 	canonical once[*unit]
 	analysis  once[*analysis.Analysis]
@@ -65,6 +67,13 @@ func verify(p *isa.Program, m *work.Meter) (*Program, error) {
 		return nil, status.Errorf(status.Unverified, "%w", err)
 	}
 	return New(v), nil
+}
+
+// OfStep makes a program of a plan's step.
+func OfStep(s *kernels.Step) *Program {
+	p := New(s.Program)
+	p.meeting = s.Meeting
+	return p
 }
 
 // New makes a program of its verified form.
@@ -120,7 +129,7 @@ func (p *Program) unit(stop Stop) (*unit, error) {
 		} else if err != nil {
 			return nil, status.Errorf(status.Internal, "%s: canonical form: %w", p.what(), err)
 		}
-		return &unit{Unit: backends.Unit{Source: p.Verified, IR: f, Hash: f.Hash()}, srcs: srcs}, nil
+		return &unit{Unit: backends.Unit{Source: p.Verified, IR: f, Hash: f.Hash(), Meeting: p.meeting}, srcs: srcs}, nil
 	})
 }
 
@@ -226,7 +235,7 @@ func (p *Program) Packed(l *analysis.Launch, stop Stop) (*Program, error) {
 	}
 	return p.packed.get("analyse", p.what(), stop, func(*work.Meter) (*Program, error) {
 		q := New(p.Verified)
-		q.isPacked = true
+		q.isPacked, q.meeting = true, p.meeting
 		return q, nil
 	})
 }

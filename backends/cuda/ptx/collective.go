@@ -237,17 +237,8 @@ func (*Options) Whole(n int) bool { return n > 0 && (n <= warp || n%warp == 0) }
 func (e *emitter) reduceTogether(op isa.Op, t isa.Type, v []string) (results []string) {
 	lanes, warps := e.opt.Block, e.opt.Block/warp
 	word, size := scratchType(t)
-	own, at := e.temp(bankRD), e.temp(bankRD)
-	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
-	if e.folded || len(e.frames) > 1 { // what is there may still be read
-		e.line("barrier.sync 0;")
-	}
-	e.folded = true
-	for i, v := range v {
-		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt+i*lanes*size, v)
-	}
-	e.line("barrier.sync 0;")
-	q := e.temp(bankR)
+	e.side(t, v)
+	at, q := e.temp(bankRD), e.temp(bankR)
 	e.line("and.b32 %s, %%lane, %d;", q, warp-1)
 	e.line("mad.wide.u32 %s, %s, %d, %%shared;", at, q, size)
 	for i := range v {
@@ -265,6 +256,23 @@ func (e *emitter) reduceTogether(op isa.Op, t isa.Type, v []string) (results []s
 		}
 	}
 	return results
+}
+
+// side lays values of all lanes of a block side by side into scratch, and returns the address
+// of the lane's own place in the first: those of the next values lie a block's lanes behind.
+func (e *emitter) side(t isa.Type, v []string) (own string) {
+	word, size := scratchType(t)
+	own = e.temp(bankRD)
+	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
+	if e.folded || len(e.frames) > 1 { // what is there may still be read
+		e.line("barrier.sync 0;")
+	}
+	e.folded = true
+	for i, v := range v {
+		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt+i*e.opt.Block*size, v)
+	}
+	e.line("barrier.sync 0;")
+	return own
 }
 
 // halve combines registers of a lane: r[q] with r[q+w], where there is one, w their
@@ -399,18 +407,10 @@ func (e *emitter) scanWarp(op isa.Op, t isa.Type, v string) string {
 func (e *emitter) scanTogether(op isa.Op, t isa.Type, v []string) (results []string) {
 	lanes, warps := e.opt.Block, e.opt.Block/warp
 	word, size := scratchType(t)
-	own, at, next, last := e.temp(bankRD), e.temp(bankRD), e.temp(bankR), e.temp(bankR)
-	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
+	own := e.side(t, v)
+	at, next, last := e.temp(bankRD), e.temp(bankR), e.temp(bankR)
 	e.line("shr.u32 %s, %%lane, 5;", next)
 	e.line("and.b32 %s, %%lane, %d;", last, warp-1)
-	if e.folded || len(e.frames) > 1 { // what is there may still be read
-		e.line("barrier.sync 0;")
-	}
-	e.folded = true
-	for i, v := range v {
-		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt+i*lanes*size, v)
-	}
-	e.line("barrier.sync 0;")
 	id, p, x := e.place(), e.temp(bankP), make([]string, warps)
 	e.label(fmt.Sprintf("scan_%d", id))
 	e.line("setp.ge.u32 %s, %s, %d;", p, next, len(v))

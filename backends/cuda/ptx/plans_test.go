@@ -17,7 +17,11 @@ import (
 func TestPlansAssemble(t *testing.T) {
 	ptxas.Tool(t)
 	var all []program
-	seen, proved := map[*isa.Verified]bool{}, map[*Program]bool{}
+	seen, proved, meetings := map[*isa.Verified]bool{}, map[*Program]bool{}, map[*Program]kernels.Meeting{}
+	add := func(s kernels.Step, shown bool, format string, args ...any) {
+		x := compiled(t, fmt.Sprintf(format, args...), s.Program)
+		all, proved[x.p], meetings[x.p] = append(all, x), shown, s.Meeting
+	}
 	ops := []*kernels.Op{kernels.Softmax, kernels.ReduceSum, kernels.ReduceMin}
 	for _, op := range kernels.All {
 		if op.Rowwise() != nil {
@@ -41,9 +45,7 @@ func TestPlansAssemble(t *testing.T) {
 				for i, s := range plan.Steps {
 					if !seen[s.Program] {
 						seen[s.Program] = true
-						x := compiled(t, fmt.Sprintf("%s %v %v, step %d", op.Name, typ, d, i), s.Program)
-						all = append(all, x)
-						proved[x.p] = len(plan.Steps) == 1 || d[1]%kernels.ChunkElements == 0
+						add(s, len(plan.Steps) == 1 || d[1]%kernels.ChunkElements == 0, "%s %v %v, step %d", op.Name, typ, d, i)
 					}
 				}
 			}
@@ -57,8 +59,7 @@ func TestPlansAssemble(t *testing.T) {
 			plan, err := tuned.Plan(kernels.Cumsum, typ, []int64{512, cols}, tuned.Device{Processors: 132, Meet: 16})
 			require.NoError(t, err)
 			for j, s := range plan.Steps {
-				x := compiled(t, fmt.Sprintf("cumsum %v of %d, step %d", typ, cols, j), s.Program)
-				all, proved[x.p] = append(all, x), true
+				add(s, true, "cumsum %v of %d, step %d", typ, cols, j)
 			}
 		}
 	}
@@ -67,8 +68,7 @@ func TestPlansAssemble(t *testing.T) {
 			l := []kernels.Layout{{Type: typ, Shape: []int64{d[1], d[0]}, Stride: []int64{1, d[1]}}, kernels.Packed(typ, d[1])}
 			plan, err := tuned.PlanShapes(kernels.ReduceSum, l, 1, tuned.Device{Processors: 132})
 			require.NoError(t, err)
-			x := compiled(t, fmt.Sprintf("columns %v %v", typ, d), plan.Steps[0].Program)
-			all, proved[x.p] = append(all, x), true
+			add(plan.Steps[0], true, "columns %v %v", typ, d)
 			// The numbers of columns of several arrays.
 			acc := kernels.Accumulator(typ)
 			row := kernels.Packed(acc, d[0])
@@ -76,21 +76,15 @@ func TestPlansAssemble(t *testing.T) {
 			plan, err = tuned.PlanShapes(kernels.LayerNormParameterGradients, []kernels.Layout{l[0], l[0], row, row, out, out}, 1, tuned.Device{Processors: 132})
 			require.NoError(t, err)
 			for i, s := range plan.Steps {
-				x := compiled(t, fmt.Sprintf("numbers of columns %v %v, step %d", typ, d, i), s.Program)
-				all, proved[x.p] = append(all, x), true
+				add(s, true, "numbers of columns %v %v, step %d", typ, d, i)
 			}
 		}
-	}
-	hashes := map[*Program][32]byte{}
-	for _, x := range all {
-		hashes[x.p] = x.hash
 	}
 	texts, names := modules(t, all, func(p *Program) []Options {
 		b := p.fn.Block
 		o := Options{Block: int(b[0] * b[1] * b[2]), Proved: proved[p], Aligned: proved[p], Modern: true}
-		o.Meeting, o.Told = tuned.Meeting(hashes[p])
-		if !o.Proved {
-			o.Told = 0
+		if o.Meeting = meetings[p].Blocks; o.Proved {
+			o.Told = meetings[p].Told
 		}
 		return []Options{o}
 	})

@@ -28,7 +28,6 @@ var (
 type program struct {
 	name string
 	p    *Program
-	hash [32]byte // of the canonical form
 }
 
 func compiled(t testing.TB, name string, v *isa.Verified, opts ...ir.Option) program {
@@ -37,7 +36,7 @@ func compiled(t testing.TB, name string, v *isa.Verified, opts ...ir.Option) pro
 	require.NoError(t, err, name)
 	p, err := Compile(f)
 	require.NoError(t, err, name)
-	return program{name, p, f.Hash()}
+	return program{name, p}
 }
 
 // library is every program of the library's operations.

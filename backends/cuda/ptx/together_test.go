@@ -141,7 +141,7 @@ func TestSumsAreTold(t *testing.T) {
 		s := plan.Steps[0]
 		f, _, err := ir.Canonical(s.Program)
 		require.NoError(t, err)
-		n, told := tuned.Meeting(f.Hash())
+		n, told := s.Meeting.Blocks, s.Meeting.Told
 		require.Equal(t, 5, n)
 		require.Equal(t, uint64(4), told)
 		p, err := Compile(f)

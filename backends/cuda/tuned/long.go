@@ -2,10 +2,8 @@ package tuned
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -13,39 +11,16 @@ import (
 // row in registers while they tell each other their maxima and sums, so that memory
 // is read once; else, and of more chunks, it is read three times, in three steps.
 
-// meetings are the programs whose blocks meet.
-var meetings sync.Map // from [32]byte to meeting
-
-type meeting struct {
-	blocks int
-	told   uint64
-}
-
-// Meeting says of a program, by its hash, how many blocks meet at its barriers,
-// neighbours along x: 0 if barriers are a block's own. Launches by plans have a
-// multiple of so many. Where blocks don't meet, such a program does the same if it
-// is run once more than it has barriers, and its output is not its input: what it
-// tells others is the same each time, written before the barrier behind which they read
-// it. It tells it by slots, a bit each, which nothing
-// else is read of: see ptx.Options.
-func Meeting(hash [32]byte) (blocks int, told uint64) {
-	n, _ := meetings.Load(hash)
-	m, _ := n.(meeting)
-	return m.blocks, m.told
-}
-
-// meets notes of a program how many blocks meet, and which slots they tell each other by.
-func meets(v *isa.Verified, blocks int64, told ...int) error {
-	f, _, err := ir.Canonical(v)
-	if err != nil {
-		return err
+// meeting is that of so many blocks, which tell each other by the slots told.
+func meeting(blocks int64, told ...int) (m kernels.Meeting) {
+	if blocks <= 1 {
+		return m
 	}
-	m := meeting{blocks: int(blocks)}
+	m.Blocks = int(blocks)
 	for _, slot := range told {
-		m.told |= 1 << slot
+		m.Told |= 1 << slot
 	}
-	meetings.Store(f.Hash(), m)
-	return nil
+	return m
 }
 
 // mostEach is how many bytes each element of a chunk's place may have in a block that has
@@ -104,13 +79,10 @@ func meetingSoftmax(t isa.Type, rows, cols int64, d Device) (p *kernels.Plan, ok
 	if err != nil {
 		return nil, false, err
 	}
-	if err := meets(v, blocks, 1, 2); err != nil {
-		return nil, false, err
-	}
 	p = &kernels.Plan{}
 	m, s := between(p, acc, rows*blocks), between(p, acc, rows*blocks)
 	one := step(v, rows*blocks, []kernels.Binding{{Operand: 0, Type: t}, m, s, {Operand: 1, Type: t}}, cols)
-	one.InPlace = true
+	one.InPlace, one.Meeting = true, meeting(blocks, 1, 2)
 	p.Steps = []kernels.Step{one}
 	return p, true, nil
 }

@@ -31,14 +31,11 @@ func (r reduction) plan(t isa.Type, rows, cols int64, d Device) (*kernels.Plan, 
 			if err != nil {
 				return nil, err
 			}
-			slots := []kernels.Binding{from, {Operand: 1, Type: t}}
+			one := step(v, rows*blocks, []kernels.Binding{from, {Operand: 1, Type: t}})
 			if blocks > 1 {
-				slots = append(slots, between(p, acc, rows*blocks))
-				if err := meets(v, blocks, 2); err != nil {
-					return nil, err
-				}
+				one.Slots, one.Meeting = append(one.Slots, between(p, acc, rows*blocks)), meeting(blocks, 2)
 			}
-			p.Steps = append(p.Steps, step(v, rows*blocks, slots))
+			p.Steps = append(p.Steps, one)
 			return p, nil
 		}
 		if s, ok := shapeFor(kernels.Accumulator(in), rows, cols, processors, together, mostRegisters); ok {

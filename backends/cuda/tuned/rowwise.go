@@ -43,19 +43,16 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.P
 	}
 	p := &kernels.Plan{}
 	slots := c.Slots
+	var told []int
 	if r.blocks > 1 {
-		var told []int
 		for range r.r.Stats {
 			told = append(told, len(slots))
 			slots = append(slots, between(p, kernels.Accumulator(t), c.Rows*r.blocks))
 		}
-		if err := meets(v, r.blocks, told...); err != nil {
-			return nil, err
-		}
 	}
 	s := step(v, c.Rows*r.blocks, slots, c.Cols)
 	s.Params = append(append(s.Params, op.RowParams(t, c.Cols)...), c.Steps...)
-	s.InPlace = true
+	s.InPlace, s.Meeting = true, meeting(r.blocks, told...)
 	p.Steps = []kernels.Step{s}
 	return p, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -73,10 +72,7 @@ func (r *rig) rowwise(op *kernels.Op, ty isa.Type, d []int64, form int, device t
 		require.Greater(r, held, int64(64))
 		return
 	}
-	first, _, err := ir.Canonical(plan.Steps[0].Program)
-	require.NoError(r, err)
-	blocks, _ := tuned.Meeting(first.Hash())
-	require.Equal(r, blocks > 0, device.Meet > 0 && held*beside > 64 && d[1] > kernels.ChunkElements)
+	require.Equal(r, plan.Steps[0].Meeting.Blocks > 0, device.Meet > 0 && held*beside > 64 && d[1] > kernels.ChunkElements)
 	library, err := op.PlanShapes(l, 1)
 	require.NoError(r, err)
 	r.runAll(library, theirs, false)

@@ -82,13 +82,11 @@ func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, col
 		if err != nil {
 			return err
 		}
-		if s.part == scanRow && s.blocks > 1 {
-			if err := meets(v, s.blocks); err != nil {
-				return err
-			}
-		}
 		one := step(v, rows*blocks, slots, params(s)...)
 		one.InPlace = true
+		if s.part == scanRow {
+			one.Meeting = meeting(s.blocks)
+		}
 		p.Steps = append(p.Steps, one)
 		return nil
 	}

@@ -144,7 +144,7 @@ func (r *rig) runAll(p *kernels.Plan, operands [][]byte, proved bool) {
 			require.True(r, found.All(), "not proved: %s", isa.Disassemble(s.Program.Program))
 		}
 		times := 1
-		if n, _ := tuned.Meeting(c.f.Hash()); n > 0 { // see there
+		if n := s.Meeting.Blocks; n > 0 { // see there
 			require.Zero(r, int(l.Grid[0])%n)
 			times = 3
 		}
@@ -250,8 +250,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 						}
 						// Where chunks are uneven each lane's own end decides, which no proof sees in all of them.
 						proved := len(plan.Steps) == 1 || whole
-						blocks, _ := tuned.Meeting(r.compile(plan.Steps[0].Program).f.Hash())
-						meets := blocks > 0
+						meets := plan.Steps[0].Meeting.Blocks > 0
 						each := map[bool]int64{true: 1, false: 2}[typ == isa.F64] // chunks of a block
 						if op == kernels.Softmax {
 							require.Equal(t, meets, device.Meet > 0 && chunks <= each*device.Meet)
