@@ -209,6 +209,12 @@ func (d *device) shape() tuned.Device {
 	return tuned.Device{Processors: int64(d.processors), Units: d.modern(), Meet: d.meets(), Most: d.most}
 }
 
+// early reports whether blocks can start before what is before them on their stream has
+// passed.
+func (d *device) early() bool {
+	return d.compute >= 90 && d.api.Version >= 12000 && d.api.LaunchEx != nil
+}
+
 // meets is how many blocks can meet, 0 if none: in clusters, of as many as is promised for
 // devices that are not a small part of one.
 func (d *device) meets() int64 {

@@ -468,6 +468,13 @@ func newFake() *fake {
 			return f.count("clusters")
 		},
 	}
+	f.api.LaunchEx = func(c *driver.LaunchConfig, _ driver.Func, params, _ *unsafe.Pointer) driver.Result {
+		if c.Count != 1 || c.Attributes.ID != driver.EarlyBlocks || c.Attributes.Value != [16]uint32{1} {
+			return invalidValue
+		}
+		f.count("early")
+		return f.queue("launch", c.Stream, ran)
+	}
 	f.api.Launch = func(_ driver.Func, gx, gy, gz, bx, by, bz, shared uint32, s driver.Stream, params, _ *unsafe.Pointer) driver.Result {
 		return f.queue("launch", s, ran)
 	}

@@ -99,7 +99,7 @@ func (k *kernel) form(l *backends.Launch, space *ptx.Space) form {
 
 // options says which variant of the program itself a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
-	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern()}
+	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern(), Early: k.device.early()}
 	if n := k.meeting.Blocks; n > 0 && l.Grid[0]%uint32(n) == 0 {
 		o.Meeting = n
 	}

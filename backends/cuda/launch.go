@@ -62,12 +62,16 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 // the ticket.
 func (s *stream) submit() (uint64, error) {
 	sub := s.sub
-	sub.Grid, sub.Word, sub.Others, sub.Exec = s.grids[0].size, 0, 0, 0
+	sub.Grid, sub.Word, sub.Others, sub.Exec, sub.Early = s.grids[0].size, 0, 0, 0, 0
 	live := s.graph == nil && !s.joined
 	if live && !s.owned {
 		sub.Others = 1
 	}
-	if live && s.form.Meeting == 0 {
+	switch {
+	case !live:
+	case s.early:
+		sub.Early = 1
+	case s.form.Meeting == 0:
 		sub.Exec, sub.Node = s.repeated()
 	}
 	t, tell := s.next()
@@ -90,6 +94,20 @@ func (s *stream) submit() (uint64, error) {
 		s.gave(t)
 	}
 	return t, nil
+}
+
+// earlyBytes is how many bytes a launch reaches that takes the device longer than to queue it
+// takes the host. Its blocks start early, which on an H200 saves 1.2 µs of it; what is shorter
+// goes by a graph, which saves the host's time.
+const earlyBytes = 32 << 20
+
+// early reports whether a launch's blocks start early.
+func (f *form) early(l *backends.Launch) bool {
+	bytes := int64(0)
+	for i := range l.Slots {
+		bytes += max(l.Slots[i].Bytes, int64(l.N))
+	}
+	return f.Early && bytes >= earlyBytes
 }
 
 // pack makes a launch ready to be queued: its variant, launch block and grids.
@@ -123,7 +141,7 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
 	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
 	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
-	s.sub.Block, s.sub.Shared, s.form = [3]uint32{lanes, 1, 1}, shared, f
+	s.sub.Block, s.sub.Shared, s.form, s.early = [3]uint32{lanes, 1, 1}, shared, f, f.early(l)
 	return nil
 }
 

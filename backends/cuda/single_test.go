@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,40 @@ func TestLaunchesByAGraphOfOneKernel(t *testing.T) {
 	g.Release()
 	other.Release()
 	r.close(t)
+}
+
+// What takes the device longer than it takes the host to queue it starts early, where the
+// device can, its program waits by itself and it isn't captured; the rest goes by graphs.
+func TestLongLaunchesStartEarly(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *fakeRig)
+		early  int
+	}{
+		"long":            {func(*fakeRig) {}, 20},
+		"short":           {func(r *fakeRig) { r.l.Slots[0].Bytes -= 1 << 20 }, 0},
+		"an older device": {func(r *fakeRig) { r.d.compute = 89 }, 0},
+		"an older driver": {func(r *fakeRig) { r.api.LaunchEx = nil }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFakeRig(t, fakeAdd, 3)
+			r.d.compute, r.l.Slots[0].Bytes = 90, earlyBytes-8192
+			c.change(r)
+			r.series(t, 20, r.k)
+			require.Equal(t, c.early, r.calls["early"])
+			require.Equal(t, c.early == 0, r.calls["single"] > 0)
+			require.NoError(t, r.s.BeginCapture())
+			r.series(t, 1, r.k)
+			g, err := r.s.EndCapture()
+			require.NoError(t, err)
+			require.Equal(t, c.early, r.calls["early"])
+			require.Equal(t, 20, r.ran)
+			g.Release()
+			text, err := r.k.(*kernel).text((*r.k.(*kernel).variants.Load())[0].form)
+			require.NoError(t, err)
+			require.Equal(t, r.d.early(), strings.Contains(text, "griddepcontrol.wait;"))
+			r.close(t)
+		})
+	}
 }
 
 // Of launches that share a place the one that is repeated more has it; those of many

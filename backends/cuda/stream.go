@@ -46,6 +46,7 @@ type stream struct {
 	timed   *timing            // of the work at hand
 	sub     *driver.Submission // the launch at hand
 	form    form               // and its kernel's
+	early   bool               // and whether its blocks start early
 	singles [singles]single    // for launches that are repeated
 	refused bool               // the driver made no such graph
 	block   []byte             // and its launch block

@@ -103,7 +103,8 @@ type API struct {
 	Launch           func(f Func, gx, gy, gz, bx, by, bz, shared uint32, s Stream, params, extra *unsafe.Pointer) Result `sym:"cuLaunchKernel"`
 
 	// ActiveClusters is nil where the driver has none: before CUDA 11.8.
-	ActiveClusters func(n *int32, f Func, c *LaunchConfig) Result `sym:"cuOccupancyMaxActiveClusters" optional:"true"`
+	LaunchEx       func(c *LaunchConfig, f Func, params, extra *unsafe.Pointer) Result `sym:"cuLaunchKernelEx" optional:"true"`
+	ActiveClusters func(n *int32, f Func, c *LaunchConfig) Result                      `sym:"cuOccupancyMaxActiveClusters" optional:"true"`
 
 	// Version is the newest CUDA that the driver knows: 1000·major + 10·minor.
 	Version int
@@ -153,7 +154,7 @@ const (
 	LinkPTX           = 1 // text with a NUL at its end
 )
 
-// LaunchConfig is a launch that the driver is asked about.
+// LaunchConfig is a launch with attributes: CUlaunchConfig.
 type LaunchConfig struct {
 	Grid, Block [3]uint32
 	Shared      uint32
@@ -162,15 +163,18 @@ type LaunchConfig struct {
 	Count       uint32 // of attributes
 }
 
-// LaunchAttribute is one of a launch: ClusterDimension has three numbers.
+// LaunchAttribute is one of a launch: CUlaunchAttribute.
 type LaunchAttribute struct {
 	ID    int32
 	_     [4]byte
 	Value [16]uint32
 }
 
-// ClusterDimension is how many blocks a cluster has along each dimension.
-const ClusterDimension = 4
+// Attributes of launches.
+const (
+	ClusterDimension = 4 // three numbers: how many blocks a cluster has along each dimension
+	EarlyBlocks      = 6 // 1: blocks may start before what is before them on the stream has passed
+)
 
 // Results that callers tell apart.
 const (

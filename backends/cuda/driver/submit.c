@@ -2,6 +2,27 @@
 
 #include "submit.h"
 
+/* CUlaunchConfig with one CUlaunchAttribute. */
+typedef struct {
+  uint32_t grid[3], block[3], shared;
+  uintptr_t stream;
+  const void *attributes;
+  uint32_t count;
+} launch_config;
+
+typedef struct {
+  int32_t id, pad;
+  uint32_t value[16];
+} launch_attribute;
+
+static int32_t early(const hologram_cuda_entries *e, hologram_cuda_submission *s) {
+  enum { EARLY_BLOCKS = 6 };
+  const uint32_t *g = s->kernel.grid, *b = s->kernel.block;
+  launch_attribute a = {EARLY_BLOCKS, 0, {1}};
+  launch_config c = {{g[0], g[1], g[2]}, {b[0], b[1], b[2]}, s->kernel.shared, s->stream, &a, 1};
+  return ((int32_t (*)(const launch_config *, uintptr_t, void **, void **))e->launch_ex)(&c, s->kernel.function, s->params, 0);
+}
+
 /* What (*API).submit does, in the same order. */
 int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
   enum { CAPTURE_IMPLICIT = 906 };
@@ -32,8 +53,10 @@ int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
       if ((r = ((int32_t (*)(uintptr_t, uintptr_t))e->graph)(s->exec, s->stream))) s->failed = HOLOGRAM_CUDA_GRAPH;
     } else {
       const uint32_t *g = s->kernel.grid, *b = s->kernel.block;
-      r = ((int32_t (*)(uintptr_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uintptr_t, void **, void **))e->launch)(
-          s->kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], s->kernel.shared, s->stream, s->params, 0);
+      r = s->early
+              ? early(e, s)
+              : ((int32_t (*)(uintptr_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uintptr_t, void **, void **))e->launch)(
+                    s->kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], s->kernel.shared, s->stream, s->params, 0);
       if (r) s->failed = HOLOGRAM_CUDA_LAUNCH;
     }
     if (!r && s->word) {

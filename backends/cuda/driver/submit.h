@@ -3,7 +3,7 @@
 
 /* Entry points of the driver that a submission goes through. */
 typedef struct {
-  uintptr_t current, push, pop, capturing, set, graph, launch, write;
+  uintptr_t current, push, pop, capturing, set, graph, launch, launch_ex, write;
 } hologram_cuda_entries;
 
 /* The calls of a submission: Failed of submit.go. */
@@ -26,7 +26,7 @@ typedef struct {
   } kernel;
   uintptr_t exec, node;
   uint64_t word, value;
-  uint32_t others;
+  uint32_t others, early;
   int32_t failed, captured, status;
   uintptr_t at;
   void *params[1];

@@ -21,9 +21,12 @@ func newEntries(find func(symbol string) (uintptr, error)) (*entries, error) {
 	}{
 		{&e.current, "cuCtxGetCurrent"}, {&e.push, "cuCtxPushCurrent_v2"}, {&e.pop, "cuCtxPopCurrent_v2"},
 		{&e.capturing, "cuStreamIsCapturing"}, {&e.set, "cuGraphExecKernelNodeSetParams"},
-		{&e.graph, "cuGraphLaunch"}, {&e.launch, "cuLaunchKernel"}, {&e.write, "cuStreamWriteValue64_v2"},
+		{&e.graph, "cuGraphLaunch"}, {&e.launch, "cuLaunchKernel"}, {&e.launch_ex, "cuLaunchKernelEx"}, {&e.write, "cuStreamWriteValue64_v2"},
 	} {
 		at, err := find(x.symbol)
+		if err != nil && x.to == &e.launch_ex { // of CUDA 11.8; nothing is launched early then
+			continue
+		}
 		if err != nil {
 			C.free(unsafe.Pointer(e))
 			return nil, err

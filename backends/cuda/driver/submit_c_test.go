@@ -42,6 +42,10 @@ func (t *told) functions() (*API, func(symbol string) (uintptr, error)) {
 		say("launch %d %d %d %d, %d %d %d, %d, %d, %x", f, gx, gy, gz, bx, by, bz, shared, s, unsafe.Slice((*byte)(*params), 16))
 		return t.launch
 	}
+	launchEx := func(c *LaunchConfig, f Func, params *unsafe.Pointer) int32 {
+		say("early %+v %d, %d %v %d, %d %v, %x", c.Attributes, c.Count, f, c.Grid, c.Block, c.Shared, c.Stream, unsafe.Slice((*byte)(*params), 16))
+		return t.launch
+	}
 	set := func(x Exec, n Node, k *KernelNode) int32 {
 		say("set %d %d, %d %v %v, %d, %x %t", x, n, k.Func, k.Grid, k.Block, k.Shared, unsafe.Slice((*byte)(*k.parameters), 16), k.extra == nil)
 		return t.set
@@ -59,6 +63,7 @@ func (t *told) functions() (*API, func(symbol string) (uintptr, error)) {
 		Launch: func(f Func, gx, gy, gz, bx, by, bz, shared uint32, s Stream, params, _ *unsafe.Pointer) Result {
 			return Result(launch(f, gx, gy, gz, bx, by, bz, shared, s, params))
 		},
+		LaunchEx:         func(c *LaunchConfig, f Func, params, _ *unsafe.Pointer) Result { return Result(launchEx(c, f, params)) },
 		StreamWriteValue: func(s Stream, at Pointer, v uint64, flags uint32) Result { return Result(write(s, at, v, flags)) },
 		ExecSetKernel:    func(x Exec, n Node, k *KernelNode) Result { return Result(set(x, n, k)) },
 		GraphLaunch:      func(x Exec, s Stream) Result { return Result(graph(x, s)) },
@@ -72,6 +77,9 @@ func (t *told) functions() (*API, func(symbol string) (uintptr, error)) {
 		"cuStreamIsCapturing": purego.NewCallback(func(s Stream, status *int32) uintptr { return word(capturing(s, status)) }),
 		"cuLaunchKernel": purego.NewCallback(func(f Func, gx, gy, gz, bx, by, bz, shared uint32, s Stream, params, _ *unsafe.Pointer) uintptr {
 			return word(launch(f, gx, gy, gz, bx, by, bz, shared, s, params))
+		}),
+		"cuLaunchKernelEx": purego.NewCallback(func(c *LaunchConfig, f Func, params, _ *unsafe.Pointer) uintptr {
+			return word(launchEx(c, f, params))
 		}),
 		"cuGraphExecKernelNodeSetParams": purego.NewCallback(func(x Exec, n Node, k *KernelNode) uintptr { return word(set(x, n, k)) }),
 		"cuGraphLaunch":                  purego.NewCallback(func(x Exec, s Stream) uintptr { return word(graph(x, s)) }),
@@ -91,27 +99,30 @@ func TestSubmissionsByCAndByGo(t *testing.T) {
 		name         string
 		set          told
 		others, word bool
-		exec         bool
+		exec, early  bool
 		failed       Failed
 		captured     bool
 		calls        int
 	}{
-		{"context current", told{current: 7}, false, false, false, FailedNone, false, 2},
-		{"none current", told{}, false, true, false, FailedNone, false, 5},
-		{"not told which", told{noCurrent: true}, false, false, false, FailedNone, false, 4},
-		{"others' stream", told{current: 7}, true, true, false, FailedNone, false, 4},
-		{"push fails", told{push: 201}, true, true, false, FailedPush, false, 2},
-		{"captured", told{status: 1}, true, true, false, FailedNone, true, 4},
-		{"captured elsewhere", told{current: 7, capturing: 906}, true, true, false, FailedNone, true, 2},
-		{"capture unknown", told{capturing: 700}, true, true, false, FailedCapturing, false, 4},
-		{"launch fails", told{launch: 1, pop: 5}, false, true, false, FailedLaunch, false, 4},
-		{"write fails", told{write: 719}, false, true, false, FailedWrite, false, 5},
-		{"pop fails", told{pop: 4}, false, true, false, FailedPop, false, 5},
-		{"by a graph", told{current: 7}, true, true, true, FailedNone, false, 5},
-		{"by a graph, captured", told{current: 7, status: 1}, true, true, true, FailedNone, true, 2},
-		{"a graph does not take it", told{current: 7, set: 1}, false, true, true, FailedNone, false, 4},
-		{"neither does a launch", told{set: 1, launch: 2}, false, true, true, FailedLaunch, false, 5},
-		{"the graph's launch fails", told{graph: 719}, false, true, true, FailedGraph, false, 5},
+		{"context current", told{current: 7}, false, false, false, false, FailedNone, false, 2},
+		{"none current", told{}, false, true, false, false, FailedNone, false, 5},
+		{"not told which", told{noCurrent: true}, false, false, false, false, FailedNone, false, 4},
+		{"others' stream", told{current: 7}, true, true, false, false, FailedNone, false, 4},
+		{"push fails", told{push: 201}, true, true, false, false, FailedPush, false, 2},
+		{"captured", told{status: 1}, true, true, false, false, FailedNone, true, 4},
+		{"captured elsewhere", told{current: 7, capturing: 906}, true, true, false, false, FailedNone, true, 2},
+		{"capture unknown", told{capturing: 700}, true, true, false, false, FailedCapturing, false, 4},
+		{"launch fails", told{launch: 1, pop: 5}, false, true, false, false, FailedLaunch, false, 4},
+		{"write fails", told{write: 719}, false, true, false, false, FailedWrite, false, 5},
+		{"pop fails", told{pop: 4}, false, true, false, false, FailedPop, false, 5},
+		{"by a graph", told{current: 7}, true, true, true, false, FailedNone, false, 5},
+		{"by a graph, captured", told{current: 7, status: 1}, true, true, true, false, FailedNone, true, 2},
+		{"a graph does not take it", told{current: 7, set: 1}, false, true, true, false, FailedNone, false, 4},
+		{"neither does a launch", told{set: 1, launch: 2}, false, true, true, false, FailedLaunch, false, 5},
+		{"the graph's launch fails", told{graph: 719}, false, true, true, false, FailedGraph, false, 5},
+		{"early", told{current: 7}, true, true, false, true, FailedNone, false, 4},
+		{"early, captured", told{current: 7, status: 1}, true, true, false, true, FailedNone, true, 2},
+		{"an early one fails", told{launch: 1}, false, true, false, true, FailedLaunch, false, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var logs [2][]string
@@ -123,6 +134,9 @@ func TestSubmissionsByCAndByGo(t *testing.T) {
 				s.Context, s.Stream, s.Func, s.Grid, s.Block, s.Shared = 7, 8, 9, [3]uint32{1, 2, 3}, [3]uint32{4, 5, 6}, 10
 				if c.exec {
 					s.Exec, s.Node = 12, 13
+				}
+				if c.early {
+					s.Early = 1
 				}
 				if c.others {
 					s.Others = 1

@@ -83,7 +83,8 @@ func TestPlansAssemble(t *testing.T) {
 	texts, names := modules(t, all, func(p *Program) []Options {
 		b := p.fn.Block
 		o := Options{Block: int(b[0] * b[1] * b[2]), Proved: proved[p], Aligned: proved[p], Modern: true}
-		if o.Meeting = meetings[p].Blocks; o.Proved {
+		o.Meeting = meetings[p].Blocks
+		if o.Early = o.Meeting > 0; o.Proved {
 			o.Told = meetings[p].Told
 		}
 		return []Options{o}

@@ -60,6 +60,10 @@ func (e *emitter) u64(at int) string {
 // prologue finds the lane's place, clears shared memory, ends surplus lanes and
 // finds the lane's elements.
 func (e *emitter) prologue() {
+	if e.opt.Early {
+		e.comment("what is before this launch")
+		e.line("griddepcontrol.wait;")
+	}
 	e.comment("the lane's place")
 	e.line("mov.u32 %%lane, %%tid.x;")
 	if e.opt.Block > 0 {

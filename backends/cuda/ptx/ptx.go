@@ -29,7 +29,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/15"
+const Version = "ptx/16"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -88,6 +88,10 @@ type Options struct {
 	Proved bool
 	// Modern: for devices from compute capability 8.0 on.
 	Modern bool
+	// Early: blocks may start before what is before them on the stream has passed, for which
+	// they wait. They don't say when what comes behind may start: it is when all have ended, so
+	// that others' kernels that read before they wait find what was written. From sm_90 on.
+	Early bool
 }
 
 // Program is a function made ready to be written.
@@ -224,12 +228,12 @@ func Probe() string {
 
 // Header is what a module begins with; Body drops it, so that several programs
 // can stand in one module.
-func Header(wide, modern, clusters bool) string {
+func Header(wide, modern, hopper bool) string {
 	v, target := version, target
 	if modern {
 		v, target = modernVersion, modernTarget
 	}
-	if clusters {
+	if hopper {
 		v, target = clusterVersion, clusterTarget
 	}
 	if wide {

@@ -306,7 +306,7 @@ func TestSharedRowsAreSummedInOrder(t *testing.T) {
 }
 
 // Many rows of up to four chunks are reduced in one step, and longer ones of whole chunks where
-// enough blocks meet. Elements of two bytes are loaded by pairs, as many bytes by a block as of
+// enough blocks meet, or all rows are at work at once, a block each. Elements of two bytes are loaded by pairs, as many bytes by a block as of
 // wider ones, where rows are not short.
 func TestShapesOfReductions(t *testing.T) {
 	for _, c := range []struct {
@@ -327,7 +327,9 @@ func TestShapesOfReductions(t *testing.T) {
 		{8, 8, isa.F32, 1 << 12, 1 << 15, 1, 128, 64, 4 << 12}, {8, 8, isa.F32, 1, 1 << 15, 1, 128, 64, 4}, {2, 2, isa.F32, 1 << 12, 1 << 15, 1, 128, 256, 1 << 12},
 		{8, 8, isa.F32, 1 << 12, 1 << 14, 1, 128, 128, 1 << 12}, {8, 8, isa.F32, 3, 5 << 13, 1, 128, 64, 15}, {8, 8, isa.F32, 1 << 12, 1<<15 + 256, 2, 256, 32, 5 << 12},
 		{8, 8, isa.BF16, 1 << 12, 1 << 15, 1, 128, 256, 1 << 12}, {8, 8, isa.BF16, 1 << 12, 1 << 16, 1, 128, 128, 4 << 12}, {8, 8, isa.BF16, 1, 1 << 16, 1, 128, 64, 8},
-		{8, 16, isa.BF16, 512, 1 << 18, 1, 128, 128, 16 * 512}, {8, 8, isa.BF16, 512, 1 << 18, 2, 128, 64, 32 * 512}, {8, 16, isa.F32, 512, 1 << 18, 2, 128, 64, 32 * 512},
+		{8, 16, isa.BF16, 512, 1 << 18, 1, 128, 128, 16 * 512}, {8, 8, isa.BF16, 512, 1 << 18, 2, 128, 64, 32 * 512}, {8, 16, isa.F32, 512, 1 << 18, 1, 256, 32, 512},
+		{8, 16, isa.F32, 528, 1 << 18, 1, 256, 32, 528}, {8, 16, isa.F32, 529, 1 << 18, 2, 128, 64, 32 * 529}, {8, 16, isa.F32, 198, 1 << 18, 1, 256, 32, 198}, {8, 16, isa.F32, 197, 1 << 18, 2, 128, 64, 32 * 197},
+		{8, 16, isa.F32, 512, 1<<18 + 256, 2, 256, 32, 33 * 512}, {8, 16, isa.F32, 512, 1 << 21, 1, 256, 32, 512}, {8, 16, isa.F32, 512, 1<<21 + 8192, 2, 128, 64, 257 * 512}, {8, 16, isa.F64, 512, 1 << 18, 2, 128, 64, 32 * 512},
 		{8, 8, isa.BF16, 1 << 12, 6 << 13, 1, 128, 64, 6 << 12},
 	} {
 		plan, err := tuned.Plan(kernels.ReduceSum, c.t, []int64{c.rows, c.cols}, tuned.Device{Processors: 132, Meet: c.meet, Most: func() int64 { return c.most }})
