@@ -19,10 +19,10 @@ import (
 // there is none or it cannot be used: then code lives as long as the process.
 func openCubins() *cubins.Cache {
 	dir, err := cubins.Folder()
-	if dir == "" || err != nil {
-		return nil
+	var c *cubins.Cache
+	if err == nil && dir != "" {
+		c, err = cubins.Open(dir, cubins.DefaultLimit)
 	}
-	c, err := cubins.Open(dir, cubins.DefaultLimit)
 	if err != nil {
 		warn(fmt.Errorf("cuda: machine code is not kept, and compiled anew by each process: %w; %s names another folder, or says off", err, cubins.Variable.Name))
 		return nil

@@ -33,16 +33,19 @@ import (
 
 // Backend is the backend.
 type Backend struct {
-	load  func() (*driver.API, error)
-	eager bool   // see device.eager
-	level *int32 // see device.level
-	after int    // see device.after
+	load      func() (*driver.API, error)
+	eager     bool   // see device.eager
+	dependent int64  // see device.dependent
+	level     *int32 // see device.level
+	after     int    // see device.after
 	// cubins opens the folder of compiled code; nil: there is none.
 	cubins func() *cubins.Cache
 }
 
 // New returns the backend. Nothing is opened before Devices or Open is called.
-func New() *Backend { return &Backend{load: driver.Load, cubins: openCubins, after: singleAfter} }
+func New() *Backend {
+	return &Backend{load: driver.Load, cubins: openCubins, after: singleAfter, dependent: dependentBytes}
+}
 
 // Name returns "cuda".
 func (*Backend) Name() string { return "cuda" }
@@ -148,7 +151,7 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.eager, d.level, d.after = b.eager, b.level, b.after
+	d.eager, d.level, d.after, d.dependent = b.eager, b.level, b.after, b.dependent
 	if b.cubins != nil {
 		d.cubins = b.cubins()
 	}
@@ -177,6 +180,7 @@ type device struct {
 	eager       bool          // lanes do several elements in small launches too, for tests
 	level       *int32        // of the driver's optimiser, 0 … 4, for tests; nil: the driver's own, 4
 	after       int           // how often a stream repeats a launch before it has a graph of it
+	dependent   int64         // how many bytes launches reach that are dependent
 	sharedBytes int32         // that a block may have
 	zero        driver.Stream // where new memory is cleared
 	cubins      *cubins.Cache // nil: code is not kept
@@ -209,16 +213,18 @@ func (d *device) shape() tuned.Device {
 	return tuned.Device{Processors: int64(d.processors), Units: d.modern(), Meet: d.meets(), Most: d.most}
 }
 
-// early reports whether blocks can start before what is before them on their stream has
-// passed.
-func (d *device) early() bool {
-	return d.compute >= 90 && d.api.Version >= 12000 && d.api.LaunchEx != nil
-}
+// waits reports whether kernels wait by themselves for what is before them on their stream,
+// so that launches can be dependent.
+func (d *device) waits() bool { return d.hopper() && d.api.LaunchEx != nil }
+
+// hopper reports whether the device has what came with Hopper, and the driver takes PTX that
+// says so (8.1).
+func (d *device) hopper() bool { return d.compute >= 90 && d.api.Version >= 12010 }
 
 // meets is how many blocks can meet, 0 if none: in clusters, of as many as is promised for
 // devices that are not a small part of one.
 func (d *device) meets() int64 {
-	if d.compute < 90 || d.processors < 64 || d.api.Version < 12000 {
+	if !d.hopper() || d.processors < 64 {
 		return 0
 	}
 	return promised

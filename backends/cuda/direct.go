@@ -27,13 +27,13 @@ func (k *kernel) Direct(l *backends.Launch, on backends.Stream) (parts []backend
 		return nil, true
 	}
 	sub := s.sub
-	sub.Grid, sub.Word, sub.Others, sub.Exec, sub.Node, sub.Early = s.grids[0].size, 0, 0, 0, 0, 0
+	sub.Grid, sub.Word, sub.Others, sub.Exec, sub.Node, sub.Dependent = s.grids[0].size, 0, 0, 0, 0, 0
 	if !s.owned {
 		sub.Others = 1
 	}
 	graph := new(single) // its own: nobody else changes its parameters, nor ends it
-	if s.early {
-		sub.Early = 1
+	if s.depends {
+		sub.Dependent = 1
 	} else if s.form.Meeting == 0 && !s.refused {
 		s.refused = graph.make(s.device, &sub.KernelNode) != nil
 		sub.Exec, sub.Node = graph.exec, graph.node

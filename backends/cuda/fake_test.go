@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +45,7 @@ type fake struct {
 	events  map[driver.Event]*fakeEvent
 	spoiled int // events recorded while streams capture, or that have yet to pass
 	modules map[driver.Module][]driver.Func
+	waits   map[driver.Module]bool // whose code waits for what is before it, ahead of all else
 	nodes   map[driver.Node]launched
 	execs   map[driver.Exec]launched // of one kernel
 	unfit   driver.Func              // that no graph takes
@@ -74,6 +76,17 @@ const (
 	invalidValue   driver.Result = 1
 	invalidContext driver.Result = 201
 )
+
+// waits reports whether PTX waits for what is before it ahead of each access to memory.
+func waits(image *byte) bool {
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(image), n)) != 0 {
+		n++
+	}
+	text := string(unsafe.Slice(image, n))
+	before, _, ok := strings.Cut(text, "griddepcontrol.wait;")
+	return ok && !regexp.MustCompile(`\n\s*(@\S+ )?(ld\.(volatile\.)?global|ld\.relaxed|st\.|atom|red\.|cp\.|bra|ret)`).MatchString(before)
+}
 
 // count notes a call that needs the context, and says whether it has it.
 func (f *fake) count(name string) driver.Result {
@@ -146,7 +159,7 @@ func (f *fake) number() uintptr { f.next++; return f.next }
 
 func newFake() *fake {
 	f := &fake{calls: map[string]int{}, queues: map[driver.Stream]*fakeQueue{1: {}}, graphs: map[driver.Exec][]func(){}, next: 100,
-		modules: map[driver.Module][]driver.Func{}, nodes: map[driver.Node]launched{}, execs: map[driver.Exec]launched{},
+		modules: map[driver.Module][]driver.Func{}, waits: map[driver.Module]bool{}, nodes: map[driver.Node]launched{}, execs: map[driver.Exec]launched{},
 		memory: map[uintptr]int64{}, foreign: map[driver.Stream]bool{}, objects: map[driver.UserObject]unsafe.Pointer{}, events: map[driver.Event]*fakeEvent{}}
 	bytesAt := func(p driver.Pointer, n uint64) []byte { return hostmem.Bytes(uintptr(p), int64(n)) }
 	alloc := func(name string, n uint64) (uintptr, driver.Result) {
@@ -422,6 +435,7 @@ func newFake() *fake {
 				f.code = *m
 			}
 			f.modules[*m] = nil
+			f.waits[*m] = string(b) != "code" && waits(image)
 			return f.count("module")
 		},
 		LinkCreate: func(_ uint32, _ *int32, _ *uintptr, l *driver.Link) driver.Result {
@@ -468,11 +482,16 @@ func newFake() *fake {
 			return f.count("clusters")
 		},
 	}
-	f.api.LaunchEx = func(c *driver.LaunchConfig, _ driver.Func, params, _ *unsafe.Pointer) driver.Result {
-		if c.Count != 1 || c.Attributes.ID != driver.EarlyBlocks || c.Attributes.Value != [16]uint32{1} {
+	f.api.LaunchEx = func(c *driver.LaunchConfig, fn driver.Func, params, _ *unsafe.Pointer) driver.Result {
+		if c.Count != 1 || c.Attributes.ID != driver.Programmatic || c.Attributes.Value != [16]uint32{1} {
 			return invalidValue
 		}
-		f.count("early")
+		for m, all := range f.modules {
+			if slices.Contains(all, fn) && !f.waits[m] {
+				return invalidValue
+			}
+		}
+		f.count("dependent")
 		return f.queue("launch", c.Stream, ran)
 	}
 	f.api.Launch = func(_ driver.Func, gx, gy, gz, bx, by, bz, shared uint32, s driver.Stream, params, _ *unsafe.Pointer) driver.Result {
@@ -513,7 +532,7 @@ func newFakeRig(t testing.TB, text string, slots int) *fakeRig {
 func newFakeRigWith(t testing.TB, text string, slots int, change func(*fake, *Backend)) *fakeRig {
 	t.Helper()
 	f := newFake()
-	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }, after: singleAfter}
+	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }, after: singleAfter, dependent: dependentBytes}
 	change(f, b)
 	d, err := b.Open(0)
 	require.NoError(t, err)

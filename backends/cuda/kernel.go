@@ -99,7 +99,7 @@ func (k *kernel) form(l *backends.Launch, space *ptx.Space) form {
 
 // options says which variant of the program itself a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
-	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern(), Early: k.device.early()}
+	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern(), Waits: k.device.waits()}
 	if n := k.meeting.Blocks; n > 0 && l.Grid[0]%uint32(n) == 0 {
 		o.Meeting = n
 	}
@@ -115,7 +115,7 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	if n := lanesOf(l.Block); k.program.Collective && !o.Fuel && l.N == uint64(n)*uint64(lanesOf(l.Grid)) && o.Whole(n) {
 		o.Lanes, o.Block = 0, n
 	}
-	if o.Meeting > 0 && o.Block > 0 && o.Proved && k.device.api.Version >= 12010 {
+	if o.Meeting > 0 && o.Block > 0 && o.Proved {
 		o.Told = k.meeting.Told
 	}
 	return o

@@ -62,15 +62,15 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 // the ticket.
 func (s *stream) submit() (uint64, error) {
 	sub := s.sub
-	sub.Grid, sub.Word, sub.Others, sub.Exec, sub.Early = s.grids[0].size, 0, 0, 0, 0
+	sub.Grid, sub.Word, sub.Others, sub.Exec, sub.Dependent = s.grids[0].size, 0, 0, 0, 0
 	live := s.graph == nil && !s.joined
 	if live && !s.owned {
 		sub.Others = 1
 	}
 	switch {
 	case !live:
-	case s.early:
-		sub.Early = 1
+	case s.depends:
+		sub.Dependent = 1
 	case s.form.Meeting == 0:
 		sub.Exec, sub.Node = s.repeated()
 	}
@@ -96,18 +96,29 @@ func (s *stream) submit() (uint64, error) {
 	return t, nil
 }
 
-// earlyBytes is how many bytes a launch reaches that takes the device longer than to queue it
-// takes the host. Its blocks start early, which on an H200 saves 1.2 µs of it; what is shorter
-// goes by a graph, which saves the host's time.
-const earlyBytes = 32 << 20
+// Launches that reach so many bytes, and whose lanes take so many steps, take the device longer
+// than to queue them takes the host. They are dependent: their blocks may start while those of
+// what is before them end, which on an H200 saves 1.2 µs of each. What is shorter goes by a
+// graph, which saves the host's time.
+const (
+	dependentBytes = 32 << 20
+	dependentSteps = 1 << 22
+)
 
-// early reports whether a launch's blocks start early.
-func (f *form) early(l *backends.Launch) bool {
+// dependent reports whether a launch is dependent.
+func (k *kernel) dependent(f form, l *backends.Launch) bool {
+	if !f.Waits {
+		return false
+	}
 	bytes := int64(0)
 	for i := range l.Slots {
-		bytes += max(l.Slots[i].Bytes, int64(l.N))
+		bytes += max(l.Slots[i].Bytes, int64(l.N)*int64(k.types[i].Size()))
 	}
-	return f.Early && bytes >= earlyBytes
+	if bytes < k.device.dependent {
+		return false
+	}
+	steps, bounded := k.cost.Of(l.N, l.Params)
+	return !bounded || k.device.dependent == 0 || steps >= dependentSteps
 }
 
 // pack makes a launch ready to be queued: its variant, launch block and grids.
@@ -141,7 +152,7 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
 	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
 	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
-	s.sub.Block, s.sub.Shared, s.form, s.early = [3]uint32{lanes, 1, 1}, shared, f, f.early(l)
+	s.sub.Block, s.sub.Shared, s.form, s.depends = [3]uint32{lanes, 1, 1}, shared, f, k.dependent(f, l)
 	return nil
 }
 

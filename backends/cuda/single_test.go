@@ -8,6 +8,9 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 func (r *fakeRig) series(t testing.TB, n int, kernels ...backends.Kernel) {
@@ -73,38 +76,77 @@ func TestLaunchesByAGraphOfOneKernel(t *testing.T) {
 	r.close(t)
 }
 
-// What takes the device longer than it takes the host to queue it starts early, where the
-// device can, its program waits by itself and it isn't captured; the rest goes by graphs.
-func TestLongLaunchesStartEarly(t *testing.T) {
+// What takes the device longer than it takes the host to queue it is a dependent launch, where
+// the device can, its program waits by itself and it isn't captured; the rest goes by graphs.
+func TestLongLaunchesAreDependent(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(r *fakeRig)
-		early  int
+		change    func(r *fakeRig)
+		dependent int
 	}{
 		"long":            {func(*fakeRig) {}, 20},
-		"short":           {func(r *fakeRig) { r.l.Slots[0].Bytes -= 1 << 20 }, 0},
+		"few bytes":       {func(r *fakeRig) { r.l.Slots[0].Bytes -= 1 << 20 }, 0},
+		"few steps":       {func(r *fakeRig) { r.blocks(4); r.l.Slots[0].Bytes = 1 << 40 }, 0},
 		"an older device": {func(r *fakeRig) { r.d.compute = 89 }, 0},
-		"an older driver": {func(r *fakeRig) { r.api.LaunchEx = nil }, 0},
+		"an older driver": {func(r *fakeRig) { r.api.Version = 12000 }, 0},
+		"no such launch":  {func(r *fakeRig) { r.api.LaunchEx = nil }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeRig(t, fakeAdd, 3)
-			r.d.compute, r.l.Slots[0].Bytes = 90, earlyBytes-8192
+			r.blocks(1 << 12)
+			r.l.Slots[0].Bytes = dependentBytes - 2*4*int64(r.l.N)
 			c.change(r)
 			r.series(t, 20, r.k)
-			require.Equal(t, c.early, r.calls["early"])
-			require.Equal(t, c.early == 0, r.calls["single"] > 0)
+			require.Equal(t, c.dependent, r.calls["dependent"])
+			require.Equal(t, c.dependent == 0, r.calls["single"] > 0)
 			require.NoError(t, r.s.BeginCapture())
 			r.series(t, 1, r.k)
 			g, err := r.s.EndCapture()
 			require.NoError(t, err)
-			require.Equal(t, c.early, r.calls["early"])
+			require.Equal(t, c.dependent, r.calls["dependent"])
 			require.Equal(t, 20, r.ran)
 			g.Release()
-			text, err := r.k.(*kernel).text((*r.k.(*kernel).variants.Load())[0].form)
-			require.NoError(t, err)
-			require.Equal(t, r.d.early(), strings.Contains(text, "griddepcontrol.wait;"))
+			for _, v := range *r.k.(*kernel).variants.Load() { // in words that the driver knows
+				text, err := r.k.(*kernel).text(v.form)
+				require.NoError(t, err)
+				require.Equal(t, r.api.Version >= 12010 && r.d.compute >= 90 && r.api.LaunchEx != nil, strings.Contains(text, ".version 8.1\n"))
+			}
 			r.close(t)
 		})
 	}
+}
+
+// The text of products waits for nothing: they are never dependent.
+func TestProductsAreNotDependent(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	plan, err := kernels.Gemm.Plan(isa.F32, []int64{4096, 4096, 4096, 0, 0})
+	require.NoError(t, err)
+	s := plan.Steps[0]
+	f, _, err := ir.Canonical(s.Program)
+	require.NoError(t, err)
+	k, err := r.d.Compile(&backends.Unit{Source: s.Program, IR: f, Hash: f.Hash()}, backends.Variant{Proved: true})
+	require.NoError(t, err)
+	l := backends.Launch{Grid: s.Grid, Block: s.Block, Rank: len(s.Shape), N: 1, Params: make([]uint64, len(s.Params))}
+	for i, n := range s.Shape {
+		l.Shape[i], l.N = n, l.N*uint64(n)
+	}
+	for i, p := range s.Params {
+		if l.Params[i] = p.Value; p.Scalar {
+			l.Params[i] = []uint64{0x3f800000, 0}[p.Value]
+		}
+	}
+	for _, slot := range r.l.Slots {
+		slot.Bytes, slot.Shape = 4<<24, [isa.MaxRank]int64{1 << 24}
+		l.Slots = append(l.Slots, slot)
+	}
+	for range 2 * often {
+		_, err := r.s.Launch(k, &l)
+		require.NoError(t, err)
+	}
+	require.True(t, (*k.(*kernel).variants.Load())[0].form.product.Is())
+	require.Zero(t, r.calls["dependent"])
+	require.Positive(t, r.calls["single"])
+	k.Release()
+	r.close(t)
 }
 
 // Of launches that share a place the one that is repeated more has it; those of many

@@ -46,7 +46,7 @@ type stream struct {
 	timed   *timing            // of the work at hand
 	sub     *driver.Submission // the launch at hand
 	form    form               // and its kernel's
-	early   bool               // and whether its blocks start early
+	depends bool               // and whether the launch is dependent
 	singles [singles]single    // for launches that are repeated
 	refused bool               // the driver made no such graph
 	block   []byte             // and its launch block
@@ -284,9 +284,15 @@ func (s *stream) end(what string, err error) (backends.Ticket, error) {
 // settle waits for what was queued before something of the same work failed: who is told
 // of a failure takes it that nothing of it uses memory.
 func (s *stream) settle() {
-	if s.graph == nil && !s.joined {
-		_ = s.device.api.StreamSync(s.handle)
+	if s.graph != nil || s.joined {
+		return
 	}
+	_ = s.device.within(func() error {
+		if err := s.foreign("a failure"); err != nil {
+			return err
+		}
+		return s.device.api.Check("cuStreamSynchronize", s.device.api.StreamSync(s.handle))
+	})
 }
 
 // tell has the driver write the last ticket when all before it is done.

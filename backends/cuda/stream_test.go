@@ -57,6 +57,18 @@ func TestFailuresSettle(t *testing.T) {
 	_, err = r.s.Copy(r.l.Slots[0].Addr, r.l.Slots[1].Addr, 64)
 	require.ErrorContains(t, err, "cuMemcpyAsync")
 	require.Zero(t, r.calls["sync"], "what is captured is not under way")
+	_, _ = r.s.EndCapture()
+	r.api.StreamWriteValue = func(driver.Stream, driver.Pointer, uint64, uint32) driver.Result { return invalidValue }
+	r.s.want(r.s.last() + 1)
+	sync := r.api.StreamSync
+	r.api.StreamSync = func(s driver.Stream) driver.Result {
+		require.Equal(t, fakeContext, r.current)
+		require.Equal(t, int32(driver.CaptureRelaxed), r.mode)
+		return sync(s)
+	}
+	_, err = r.s.Launch(r.k, &r.l)
+	require.ErrorContains(t, err, "cuStreamWriteValue64")
+	require.Equal(t, 1, r.calls["sync"], "the kernel may be under way")
 }
 
 // A variant is made while its stream is held: what fails of it asks no stream.

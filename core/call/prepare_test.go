@@ -274,3 +274,16 @@ func TestStepsOfNoLanes(t *testing.T) {
 		b.Release()
 	}
 }
+
+// TestProgramsOfSteps: a program of one form whose blocks meet is another in core than that of
+// a step whose don't, and one for all steps that are alike.
+func TestProgramsOfSteps(t *testing.T) {
+	plan, err := kernels.Softmax.Plan(isa.F32, []int64{2, 5})
+	require.NoError(t, err)
+	alone := plan.Steps[0]
+	met := alone
+	met.Meeting = kernels.Meeting{Blocks: 2}
+	require.NotSame(t, libraryProgram(&alone), libraryProgram(&met))
+	again := met
+	require.Same(t, libraryProgram(&again), libraryProgram(&met))
+}

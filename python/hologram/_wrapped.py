@@ -93,6 +93,15 @@ def on_device(executor: Executor, array: Any) -> bool:
     return hasattr(array, "__cuda_array_interface__")
 
 
+def in_device_memory(array: Any) -> bool:
+    """Whether an array says that its memory is a device's, not the host's."""
+    if isinstance(array, (np.ndarray, np.generic, type)):
+        return False
+    if hasattr(array, "__dlpack_device__"):
+        return _foreign.device_of(array)[0] != 1
+    return hasattr(array, "__cuda_array_interface__")
+
+
 def wrap_on_stream(executor: Executor, array: Any) -> tuple[Buffer, int]:
     """Return a buffer of an array's memory, and the number of the stream on which its owner works now.
 

@@ -232,10 +232,10 @@ class Executor(ExecutorBase):
             BackendError: It is an array in a device's memory, not the host's.
         """
         refuse_mask("from_numpy", array)
-        if not isinstance(array, np.ndarray) and hasattr(array, "__cuda_array_interface__"):
-            from hologram._wrapped import elsewhere
+        from hologram import _wrapped
 
-            raise elsewhere(self, "from_numpy", f"{type(array).__name__} in a GPU's memory")
+        if _wrapped.in_device_memory(array):
+            raise _wrapped.elsewhere(self, "from_numpy", f"{type(array).__name__} in a GPU's memory")
         array = np.asarray(array)
         buffer = self.allocate(array.shape, array.dtype, zero=False)
         buffer.from_numpy(array, stream=stream)

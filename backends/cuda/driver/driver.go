@@ -102,7 +102,7 @@ type API struct {
 	FuncSetAttribute func(f Func, attribute, value int32) Result                                                         `sym:"cuFuncSetAttribute"`
 	Launch           func(f Func, gx, gy, gz, bx, by, bz, shared uint32, s Stream, params, extra *unsafe.Pointer) Result `sym:"cuLaunchKernel"`
 
-	// ActiveClusters is nil where the driver has none: before CUDA 11.8.
+	// These are nil where the driver has none: before CUDA 11.8.
 	LaunchEx       func(c *LaunchConfig, f Func, params, extra *unsafe.Pointer) Result `sym:"cuLaunchKernelEx" optional:"true"`
 	ActiveClusters func(n *int32, f Func, c *LaunchConfig) Result                      `sym:"cuOccupancyMaxActiveClusters" optional:"true"`
 
@@ -167,13 +167,13 @@ type LaunchConfig struct {
 type LaunchAttribute struct {
 	ID    int32
 	_     [4]byte
-	Value [16]uint32
+	Value [16]uint32 // a union, which C aligns to 8 bytes
 }
 
 // Attributes of launches.
 const (
 	ClusterDimension = 4 // three numbers: how many blocks a cluster has along each dimension
-	EarlyBlocks      = 6 // 1: blocks may start before what is before them on the stream has passed
+	Programmatic     = 6 // 1: blocks may start before what is before them on the stream has passed
 )
 
 // Results that callers tell apart.

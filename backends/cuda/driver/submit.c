@@ -12,13 +12,15 @@ typedef struct {
 
 typedef struct {
   int32_t id, pad;
-  uint32_t value[16];
+  uint64_t value[8];
 } launch_attribute;
 
-static int32_t early(const hologram_cuda_entries *e, hologram_cuda_submission *s) {
-  enum { EARLY_BLOCKS = 6 };
+_Static_assert(sizeof(launch_config) == 56 && sizeof(launch_attribute) == 72, "as cuda.h has them");
+
+static int32_t dependent(const hologram_cuda_entries *e, hologram_cuda_submission *s) {
+  enum { PROGRAMMATIC = 6 };
   const uint32_t *g = s->kernel.grid, *b = s->kernel.block;
-  launch_attribute a = {EARLY_BLOCKS, 0, {1}};
+  launch_attribute a = {PROGRAMMATIC, 0, {1}};
   launch_config c = {{g[0], g[1], g[2]}, {b[0], b[1], b[2]}, s->kernel.shared, s->stream, &a, 1};
   return ((int32_t (*)(const launch_config *, uintptr_t, void **, void **))e->launch_ex)(&c, s->kernel.function, s->params, 0);
 }
@@ -53,8 +55,8 @@ int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
       if ((r = ((int32_t (*)(uintptr_t, uintptr_t))e->graph)(s->exec, s->stream))) s->failed = HOLOGRAM_CUDA_GRAPH;
     } else {
       const uint32_t *g = s->kernel.grid, *b = s->kernel.block;
-      r = s->early
-              ? early(e, s)
+      r = s->dependent
+              ? dependent(e, s)
               : ((int32_t (*)(uintptr_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uintptr_t, void **, void **))e->launch)(
                     s->kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], s->kernel.shared, s->stream, s->params, 0);
       if (r) s->failed = HOLOGRAM_CUDA_LAUNCH;

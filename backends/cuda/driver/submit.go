@@ -26,7 +26,7 @@ type Submission struct {
 	Word          Pointer // not 0: gets Value when the launch has passed
 	Value         uint64
 	Others        uint32 // not 0: the stream is others', who may be capturing it
-	Early         uint32 // not 0: blocks may start before what is before them has passed, for which the kernel waits by itself
+	Dependent     uint32 // not 0: a programmatic dependent launch, whose kernel waits by itself for what is before it
 	Failed        Failed // the call whose result Submit gave
 	Captured      int32  // not 0: the stream is captured by its owner, and nothing was done
 	status        int32
@@ -129,8 +129,8 @@ func (a *API) submit(s *Submission) (r Result) {
 			return r
 		}
 	} else {
-		if s.Early != 0 {
-			r = a.early(s)
+		if s.Dependent != 0 {
+			r = a.dependent(s)
 		} else {
 			r = a.Launch(s.Func, s.Grid[0], s.Grid[1], s.Grid[2], s.Block[0], s.Block[1], s.Block[2], s.Shared, s.Stream, &s.params[0], nil)
 		}
@@ -147,12 +147,12 @@ func (a *API) submit(s *Submission) (r Result) {
 	return r
 }
 
-// early launches a submission whose blocks may start early.
-func (a *API) early(s *Submission) Result {
+// dependent is the launch of a submission that is Dependent.
+func (a *API) dependent(s *Submission) Result {
 	x := &struct {
 		config LaunchConfig
-		early  LaunchAttribute
-	}{LaunchConfig{Grid: s.Grid, Block: s.Block, Shared: s.Shared, Stream: s.Stream, Count: 1}, LaunchAttribute{ID: EarlyBlocks, Value: [16]uint32{1}}}
-	x.config.Attributes = &x.early
+		is     LaunchAttribute
+	}{LaunchConfig{Grid: s.Grid, Block: s.Block, Shared: s.Shared, Stream: s.Stream, Count: 1}, LaunchAttribute{ID: Programmatic, Value: [16]uint32{1}}}
+	x.config.Attributes = &x.is
 	return a.LaunchEx(&x.config, s.Func, &s.params[0], nil)
 }

@@ -26,7 +26,7 @@ typedef struct {
   } kernel;
   uintptr_t exec, node;
   uint64_t word, value;
-  uint32_t others, early;
+  uint32_t others, dependent;
   int32_t failed, captured, status;
   uintptr_t at;
   void *params[1];

@@ -24,7 +24,7 @@ func newEntries(find func(symbol string) (uintptr, error)) (*entries, error) {
 		{&e.graph, "cuGraphLaunch"}, {&e.launch, "cuLaunchKernel"}, {&e.launch_ex, "cuLaunchKernelEx"}, {&e.write, "cuStreamWriteValue64_v2"},
 	} {
 		at, err := find(x.symbol)
-		if err != nil && x.to == &e.launch_ex { // of CUDA 11.8; nothing is launched early then
+		if err != nil && x.to == &e.launch_ex { // of CUDA 11.8; no launch is dependent then
 			continue
 		}
 		if err != nil {

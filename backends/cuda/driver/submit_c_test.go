@@ -43,7 +43,7 @@ func (t *told) functions() (*API, func(symbol string) (uintptr, error)) {
 		return t.launch
 	}
 	launchEx := func(c *LaunchConfig, f Func, params *unsafe.Pointer) int32 {
-		say("early %+v %d, %d %v %d, %d %v, %x", c.Attributes, c.Count, f, c.Grid, c.Block, c.Shared, c.Stream, unsafe.Slice((*byte)(*params), 16))
+		say("dependent %+v %d, %d %v %d, %d %v, %x", c.Attributes, c.Count, f, c.Grid, c.Block, c.Shared, c.Stream, unsafe.Slice((*byte)(*params), 16))
 		return t.launch
 	}
 	set := func(x Exec, n Node, k *KernelNode) int32 {
@@ -96,13 +96,13 @@ func TestSubmissionsByCAndByGo(t *testing.T) {
 	e, err := newEntries(find)
 	require.NoError(t, err)
 	for _, c := range []struct {
-		name         string
-		set          told
-		others, word bool
-		exec, early  bool
-		failed       Failed
-		captured     bool
-		calls        int
+		name            string
+		set             told
+		others, word    bool
+		exec, dependent bool
+		failed          Failed
+		captured        bool
+		calls           int
 	}{
 		{"context current", told{current: 7}, false, false, false, false, FailedNone, false, 2},
 		{"none current", told{}, false, true, false, false, FailedNone, false, 5},
@@ -120,9 +120,9 @@ func TestSubmissionsByCAndByGo(t *testing.T) {
 		{"a graph does not take it", told{current: 7, set: 1}, false, true, true, false, FailedNone, false, 4},
 		{"neither does a launch", told{set: 1, launch: 2}, false, true, true, false, FailedLaunch, false, 5},
 		{"the graph's launch fails", told{graph: 719}, false, true, true, false, FailedGraph, false, 5},
-		{"early", told{current: 7}, true, true, false, true, FailedNone, false, 4},
-		{"early, captured", told{current: 7, status: 1}, true, true, false, true, FailedNone, true, 2},
-		{"an early one fails", told{launch: 1}, false, true, false, true, FailedLaunch, false, 4},
+		{"dependent", told{current: 7}, true, true, false, true, FailedNone, false, 4},
+		{"dependent, captured", told{current: 7, status: 1}, true, true, false, true, FailedNone, true, 2},
+		{"a dependent one fails", told{launch: 1}, false, true, false, true, FailedLaunch, false, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var logs [2][]string
@@ -135,8 +135,8 @@ func TestSubmissionsByCAndByGo(t *testing.T) {
 				if c.exec {
 					s.Exec, s.Node = 12, 13
 				}
-				if c.early {
-					s.Early = 1
+				if c.dependent {
+					s.Dependent = 1
 				}
 				if c.others {
 					s.Others = 1

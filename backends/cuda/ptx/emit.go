@@ -310,7 +310,7 @@ func (e *emitter) inst(n *ir.Node) {
 // module puts the parts together.
 func (e *emitter) module() string {
 	var b strings.Builder
-	b.WriteString(Header(e.p.Layout.Wide(), e.opt.Modern, e.opt.Meeting > 0 || e.opt.Early))
+	b.WriteString(Header(e.p.Layout.Wide(), e.opt.Modern, e.opt.Meeting > 0 || e.opt.Waits))
 	b.WriteString(e.tables.String())
 	b.WriteByte('\n')
 	if e.sharedUsed() {

@@ -80,11 +80,13 @@ func TestPlansAssemble(t *testing.T) {
 			}
 		}
 	}
+	count := 0
 	texts, names := modules(t, all, func(p *Program) []Options {
 		b := p.fn.Block
 		o := Options{Block: int(b[0] * b[1] * b[2]), Proved: proved[p], Aligned: proved[p], Modern: true}
 		o.Meeting = meetings[p].Blocks
-		if o.Early = o.Meeting > 0; o.Proved {
+		count++
+		if o.Waits = o.Meeting > 0 || count%2 == 0; o.Proved {
 			o.Told = meetings[p].Told
 		}
 		return []Options{o}

@@ -60,7 +60,7 @@ func (e *emitter) u64(at int) string {
 // prologue finds the lane's place, clears shared memory, ends surplus lanes and
 // finds the lane's elements.
 func (e *emitter) prologue() {
-	if e.opt.Early {
+	if e.opt.Waits {
 		e.comment("what is before this launch")
 		e.line("griddepcontrol.wait;")
 	}

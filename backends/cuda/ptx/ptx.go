@@ -40,9 +40,9 @@ const (
 	// modernTarget has minima and maxima that keep a NaN, and rounds to bf16.
 	modernVersion = "7.0"
 	modernTarget  = "sm_80"
-	// clusters are a target of their own.
-	clusterVersion = "8.1"
-	clusterTarget  = "sm_90"
+	// clusters, and launches that wait for others by themselves, are a target of their own.
+	hopperVersion = "8.1"
+	hopperTarget  = "sm_90"
 	// wideVersion lets the launch block have more than narrowBlock bytes.
 	wideVersion = "8.1"
 	narrowBlock = 4352
@@ -88,10 +88,10 @@ type Options struct {
 	Proved bool
 	// Modern: for devices from compute capability 8.0 on.
 	Modern bool
-	// Early: blocks may start before what is before them on the stream has passed, for which
-	// they wait. They don't say when what comes behind may start: it is when all have ended, so
+	// Waits: blocks may start before what is before them on the stream has passed, for which
+	// they wait first (programmatic dependent launch). They don't say when what comes behind may start: it is when all have ended, so
 	// that others' kernels that read before they wait find what was written. From sm_90 on.
-	Early bool
+	Waits bool
 }
 
 // Program is a function made ready to be written.
@@ -234,7 +234,7 @@ func Header(wide, modern, hopper bool) string {
 		v, target = modernVersion, modernTarget
 	}
 	if hopper {
-		v, target = clusterVersion, clusterTarget
+		v, target = hopperVersion, hopperTarget
 	}
 	if wide {
 		v = wideVersion

@@ -91,10 +91,10 @@ func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts 
 	const perModule = 40
 	names = map[string]string{}
 	var b strings.Builder
-	k, modern, meeting := 0, false, false
+	k, modern, hopper := 0, false, false
 	flush := func() {
 		if b.Len() > 0 {
-			texts = append(texts, Header(true, modern, meeting)+b.String())
+			texts = append(texts, Header(true, modern, hopper)+b.String())
 			b.Reset()
 		}
 	}
@@ -103,10 +103,10 @@ func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts 
 		variants[i] = opts(x.p)
 	}
 	for _, target := range [][2]bool{{false, false}, {true, false}, {true, true}} {
-		modern, meeting = target[0], target[1]
+		modern, hopper = target[0], target[1]
 		for i, x := range all {
 			for _, o := range variants[i] {
-				if o.Modern != modern || o.Meeting > 0 != meeting {
+				if o.Modern != modern || (o.Meeting > 0 || o.Waits) != hopper {
 					continue
 				}
 				o.Entry = fmt.Sprintf("k%d", k)
@@ -129,7 +129,7 @@ func targets(text string) []string {
 	if strings.Contains(text, "\n.target "+modernTarget+"\n") {
 		return architectures[1:]
 	}
-	if strings.Contains(text, "\n.target "+clusterTarget+"\n") {
+	if strings.Contains(text, "\n.target "+hopperTarget+"\n") {
 		return architectures[3:]
 	}
 	return architectures

@@ -25,7 +25,7 @@ type Device struct {
 	// Units: it has matrix units, whose products of 16-bit floats have chains of
 	// UnitChunk.
 	Units bool
-	Meet  int64 // how many blocks can meet, a power of two, or 0: see Meeting
+	Meet  int64 // how many blocks can meet, a power of two, or 0: see kernels.Meeting
 	// Most says how many can at most; nil: Meet. It is asked where more would have to, as
 	// finding it takes longer.
 	Most func() int64

@@ -218,7 +218,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 			if k%3 > 0 && typ != isa.F32 && typ != isa.BF16 { // each type some
 				sizes = append(sizes[k%3:][:7], sizes[12+k%3:]...)
 			}
-			sizes = append(sizes, []int64{5, 65536})
+			sizes = append(sizes, []int64{5, 65536}, []int64{6, 33 * 8192})
 			for i, d := range sizes {
 				if d[0]*d[1] > 100_000 && (i+k)%3 > 0 && op != kernels.Softmax && typ != isa.F32 && typ != isa.BF16 {
 					continue // each type some, and each size some types
@@ -228,8 +228,11 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 				}
 				var input, want []byte
 				var before []*kernels.Plan // those that had them
-				for _, device := range []tuned.Device{{Processors: 1}, {Processors: 132}, {Processors: 1, Meet: 8}, {Processors: 132, Meet: 8}, {Processors: 132, Meet: 2}} {
+				for _, device := range []tuned.Device{{Processors: 1}, {Processors: 2}, {Processors: 132}, {Processors: 1, Meet: 8}, {Processors: 132, Meet: 8}, {Processors: 132, Meet: 2}} {
 					chunks, whole := (d[1]+kernels.ChunkElements-1)/kernels.ChunkElements, d[1]%kernels.ChunkElements == 0
+					if (device.Processors == 2) != (d[0] == 6) {
+						continue // whose rows are just so many
+					}
 					if device.Meet > 0 && (chunks == 1 || op != kernels.Softmax && !whole || op == kernels.Softmax && chunks == 2) {
 						continue // as on the other
 					}
@@ -263,7 +266,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 						}
 						before = append(before, plan)
 						for _, inPlace := range []bool{false, true}[:1+min(1, out/int64(len(input)))] {
-							if inPlace && meets { // see Meeting
+							if inPlace && meets { // see kernels.Meeting
 								continue
 							}
 							got := oneNaN(r.run(plan, input, out, proved, inPlace && op == kernels.Softmax), typ)
@@ -306,8 +309,9 @@ func TestSharedRowsAreSummedInOrder(t *testing.T) {
 }
 
 // Many rows of up to four chunks are reduced in one step, and longer ones of whole chunks where
-// enough blocks meet, or all rows are at work at once, a block each. Elements of two bytes are loaded by pairs, as many bytes by a block as of
-// wider ones, where rows are not short.
+// enough blocks meet, or, of still more, where all
+// rows are at work at once, a block each. Elements of two bytes are loaded by pairs, as many bytes
+// by a block as of wider ones, where rows are not short.
 func TestShapesOfReductions(t *testing.T) {
 	for _, c := range []struct {
 		meet, most int64 // how many blocks can meet, surely and at most
