@@ -22,7 +22,9 @@ class OnGpu:
 class ByInterface:
     """One that has no DLPack."""
 
-    __cuda_array_interface__ = {"shape": (3,), "typestr": "<f4", "data": (1 << 20, False), "version": 3}
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {"shape": (3,), "typestr": "<f4", "data": (1 << 20, False), "version": 3}
 
 
 @pytest.mark.parametrize("array", [OnGpu(), ByInterface()], ids=["dlpack", "interface"])
