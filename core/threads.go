@@ -12,7 +12,7 @@ import (
 var reserved = sync.OnceFunc(func() {
 	// As many run Go, and as many its machine code; on a machine with much to do some
 	// more are on their way to sleep. A thread takes some 40 µs.
-	const most = 8 // of processors that are worth it
+	const most = 32 // of processors that are worth it
 	n := 2*min(runtime.GOMAXPROCS(0), most) + 8
 	var all, done sync.WaitGroup
 	all.Add(n)
