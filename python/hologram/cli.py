@@ -160,6 +160,18 @@ def _cache_folder() -> Path | None:
     return Path(base, "hologram", "cuda") if base else None
 
 
+def _unfit(folder: Path) -> str:
+    """Why the library does not use a folder (backends/cuda/cubins has the rule), "" if it does."""
+    if sys.platform == "win32":
+        return ""
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        return f"it belongs to user {found.st_uid}, and this is user {os.geteuid()}"
+    if found.st_mode & 0o022:
+        return f"others may write to it (mode {found.st_mode & 0o777:o})"
+    return ""
+
+
 def _cache(args: argparse.Namespace) -> int:
     folder = _cache_folder()
     if folder is None:
@@ -181,6 +193,8 @@ def _cache(args: argparse.Namespace) -> int:
                 f.unlink()
             sizes.append(size)
     print(f"{folder}: {'removed ' * (args.action_name == 'clear')}{len(sizes)} files, {sum(sizes)} bytes")
+    if why := _unfit(folder):
+        print(f"the library does not use it: {why}")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import struct
 import subprocess
@@ -66,6 +67,14 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert set(folder.iterdir()) == set(others)
     with pytest.raises(SystemExit):
         cli.main(["cache", "rm"])
+    if os.name == "posix":
+        folder.chmod(0o722)
+        assert cli.main(["cache", "info"]) == 0
+        assert "does not use it: others may write to it (mode 722)" in capsys.readouterr().out
+        folder.chmod(0o700)
+        monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+        assert cli.main(["cache", "info"]) == 0
+        assert f"it belongs to user {folder.stat().st_uid}, and this is user" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
