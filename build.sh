@@ -45,13 +45,14 @@ docs/BUILDING.md; FUZZTIME, the time for each fuzz target.
 TEXT
 }
 
-# The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first; two run
-# at a time, but those of ALONE_STEPS, which measure time, run by themselves at the end. To add a check, add a line.
+# The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first, of them
+# those of one thread, so that what is left at the end has work for all processors; two run at a time, but those of
+# ALONE_STEPS, which measure time, run by themselves at the end. To add a check, add a line.
 TEST_STEPS='
 race           env HOLOGRAM_PTXAS= go test -race -vet=off -timeout 30m ./...
+pytest-torch   test_torch
 pytest         '$PY' -m pytest
 go-test        cover
-pytest-torch   test_torch
 random         random_programs
 fuzz           fuzz_each
 lock-order     go test -short -vet=off -tags lockorder ./core/... ./capi
