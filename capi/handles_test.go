@@ -13,6 +13,7 @@ import (
 
 	"github.com/hologram-project/hologram/core"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 type thing struct{ n int }
@@ -105,7 +106,7 @@ func TestHandlesInManyGoroutines(t *testing.T) {
 // the other is told that it is freed, and no place in the table is given to two
 // objects.
 func TestOneOfManyFrees(t *testing.T) {
-	const rounds = 100000
+	rounds := brief.Or(100000, 15000)
 	handles := make([]handle, rounds)
 	for i := range handles {
 		h, err := register(thingBuffer, &thing{i})
