@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
@@ -585,21 +584,4 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 	}
 	p.loud = p.loud || p.telling(d.Info.Enters)
 	return nil
-}
-
-// libraryPrograms are the programs of plans, which live as long as the process.
-var libraryPrograms sync.Map // from ofStep to *program.Program
-
-type ofStep struct {
-	program *isa.Verified
-	meeting kernels.Meeting
-}
-
-func libraryProgram(s *kernels.Step) *program.Program {
-	key := ofStep{s.Program, s.Meeting}
-	if p, ok := libraryPrograms.Load(key); ok {
-		return p.(*program.Program)
-	}
-	p, _ := libraryPrograms.LoadOrStore(key, program.OfStep(s))
-	return p.(*program.Program)
 }
