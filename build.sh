@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 VENV=.venv
 PY=$VENV/bin/python
-FUZZTIME=${FUZZTIME:-3s}
+FUZZTIME=${FUZZTIME:-5s}
 
 usage() {
   cat <<'TEXT'
@@ -37,7 +37,7 @@ usage: ./build.sh COMMAND
                    slower (benchmarks/against.py); its short form, against the last record, is "test speed"
   pgo              profile the core's calls anew, for the compiler to know what in them is hot (capi/calls.pgo)
   cover            test coverage of isa, kernels, core and backends; fails below 85 % of one, or 75 % of a package
-  fuzz             run each fuzz target for FUZZTIME (3s)
+  fuzz             run each fuzz target for FUZZTIME (5s)
   clean            remove what was built; "clean all" removes .venv and .venv-torch too
 
 Environment: PYTHON, the Python to make .venv with (python3); HOLOGRAM_TOOLCHAIN=auto|host|zig, see
@@ -222,9 +222,9 @@ test_gpu() {
   esac
 }
 
-# Compares random programs with the interpreter: 5,000 by each engine of the CPU that this machine has.
+# Compares random programs with the interpreter: 8,000 by each engine of the CPU that this machine has.
 random_programs() {
-  go test ./backends/cpu -run TestConformance/./random -v -timeout 30m -args -programs 5000 | tee "$STEP_TMP/log"
+  go test ./backends/cpu -run TestConformance/./random -v -timeout 30m -args -programs 8000 | tee "$STEP_TMP/log"
   grep -q 'no difference' "$STEP_TMP/log" || fail "no random program ran"
 }
 

@@ -165,7 +165,7 @@ func TestEveryFileIsRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := []string{"kernels", "registry", "comparison", "layout", "reduce", "result", "rows", "loss", "rowwise", "rowplan", "gather", "product", "walk"}
+	shared := []string{"kernels", "plan", "registry", "comparison", "layout", "reduce", "result", "rows", "loss", "rowwise", "rowplan", "gather", "product", "walk"}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".go")
 		if strings.HasSuffix(name, "_test") {
