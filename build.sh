@@ -46,12 +46,14 @@ TEXT
 }
 
 # The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first, of them
-# those of one thread, so that what is left at the end has work for all processors; two run at a time, but those of
-# ALONE_STEPS, which measure time, run by themselves at the end. To add a check, add a line.
+# those of one thread, so that what is left at the end has work for all processors; two run at a time, those of
+# WAITING_STEPS beside them from the start, as they leave the processors idle for most of their time, and those of
+# ALONE_STEPS, which measure time, by themselves at the end. To add a check, add a line.
 TEST_STEPS='
 race           env HOLOGRAM_PTXAS= go test -race -vet=off -timeout 30m ./...
 pytest-torch   test_torch
-pytest         '$PY' -m pytest
+pytest         '$PY' -m pytest --ignore python/tests/test_asynctest.py
+pytest-async   '$PY' -m pytest python/tests/test_asynctest.py
 go-test        cover
 random         random_programs
 fuzz           fuzz_each
@@ -68,8 +70,9 @@ ruff           '$PY' -m ruff check .
 ruff-format    '$PY' -m ruff format --check .
 speed          '$PY' benchmarks/gate.py
 '
+WAITING_STEPS='pytest-async'
 ALONE_STEPS='speed'
-QUICK_STEPS='gofmt go-vet staticcheck ruff ruff-format mypy go-test pytest'
+QUICK_STEPS='gofmt go-vet staticcheck ruff ruff-format mypy go-test pytest pytest-async'
 
 heading() { printf '\n==> %s\n' "$*"; }
 fail() {
@@ -247,23 +250,24 @@ stop_steps() {
   rm -rf "${LOGS:-}"
 }
 
-# alone NAME: whether a step runs by itself.
+# alone NAME: whether a step runs by itself. waits NAME: whether it mostly waits, and so runs beside two others.
 alone() { [[ " $ALONE_STEPS " == *" $1 "* ]]; }
+waits() { [[ " $WAITING_STEPS " == *" $1 "* ]]; }
 
-# run_steps NAME...: run those steps, two at a time, then those that run alone; print what each says when it ends; stop
-# at the first that fails.
+# run_steps NAME...: run those steps, those that wait from the start, of the others two at a time, then those that run
+# alone; print what each says when it ends; stop at the first that fails.
 run_steps() {
-  local name command started=0 finished=0 total=$# now took beside=() last=()
+  local name command started=0 finished=0 total=$# now took first=() beside=() last=()
   for name in "$@"; do
-    if alone "$name"; then last+=("$name"); else beside+=("$name"); fi
+    if alone "$name"; then last+=("$name"); elif waits "$name"; then first+=("$name"); else beside+=("$name"); fi
   done
   LOGS=$(mktemp -d)
   trap stop_steps EXIT
   trap 'exit 130' INT TERM
   set -m # each step in a process group of its own, which can be stopped as a whole
-  local waiting=("${beside[@]}" "${last[@]}") running=()
+  local waiting=("${first[@]}" "${beside[@]}" "${last[@]}") running=() most=$((2 + ${#first[@]}))
   while [ $finished -lt "$total" ]; do
-    while [ ${#running[@]} -lt 2 ] && [ ${#waiting[@]} -gt 0 ]; do
+    while [ ${#running[@]} -lt $most ] && [ ${#waiting[@]} -gt 0 ]; do
       name=${waiting[0]}
       if [ ${#running[@]} -gt 0 ] && alone "$name"; then break; fi # nor does one begin beside it: none but such follow
       waiting=("${waiting[@]:1}")
@@ -297,6 +301,7 @@ run_steps() {
         continue
       fi
       finished=$((finished + 1))
+      if waits "$name"; then most=$((most - 1)); fi
       now=$(date +%s)
       took="$((now - $(cat "$LOGS/$name.start"))) s, $(awk '{ print $1 + $2 }' "$LOGS/$name.processor") s of processors"
       heading "$name: $(step_command "$name") ($took)"
