@@ -5,12 +5,20 @@ HOLOGRAM_TEST_BACKEND names the backend; test_asynctest.py runs the suite on the
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 from support import DEVICE
 
 import hologram as hg
+
+
+def pytest_collection_finish() -> None:
+    # Tests that see what goes have garbage collected, by the hundred: let that look at what they made, not each time
+    # through the modules and tests that stay to the end.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ for absent in (torch.cuda, torch.xpu, torch.mtia):
     if not absent.is_available():
         # torch would keep each seed for them with the caller's stack as text, which takes longer than most tests.
         absent.manual_seed_all = lambda seed: None
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # torch's modules and the tests stay to the end, so that no collection need look through them
 
 
 @pytest.fixture(autouse=True)
