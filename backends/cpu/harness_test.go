@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -155,6 +156,9 @@ func same(v *isa.Verified, a, b outcome) error {
 		return fmt.Errorf("outcome %v, to be %v", a.err, b.err)
 	}
 	for i := range a.slots {
+		if bytes.Equal(a.slots[i], b.slots[i]) {
+			continue
+		}
 		ty := v.Program.Slots[i].Type
 		for k := 0; k+ty.Size() <= len(a.slots[i]); k += ty.Size() {
 			x, y := cellAt(ty, a.slots[i][k:]), cellAt(ty, b.slots[i][k:])
