@@ -21,6 +21,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # for what the process looks for when it ends
+
+
 @pytest.fixture
 def device() -> str:
     return DEVICE

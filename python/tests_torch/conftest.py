@@ -26,6 +26,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # torch's modules and the tests stay to the end, so that no collection need look through them
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # for what the process looks for when it ends
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
