@@ -113,6 +113,7 @@ func describe(api *driver.API, i int) (*device, error) {
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&minor, driver.ComputeMinor, d.number)},
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&d.processors, driver.Multiprocessors, d.number)},
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&d.sharedBytes, driver.SharedPerBlockOptin, d.number)},
+		{"cuDeviceGetAttribute", api.DeviceAttribute(&d.cacheBytes, driver.L2CacheBytes, d.number)},
 	} {
 		if err := api.Check(c.call, c.result); err != nil {
 			return nil, fmt.Errorf("cuda: device %d: %w", i, err)
@@ -182,6 +183,7 @@ type device struct {
 	after       int           // how often a stream repeats a launch before it has a graph of it
 	dependent   int64         // how many bytes launches reach that are dependent
 	sharedBytes int32         // that a block may have
+	cacheBytes  int32         // of the L2 cache
 	zero        driver.Stream // where new memory is cleared
 	cubins      *cubins.Cache // nil: code is not kept
 	lost        atomic.Bool   // found out by some call

@@ -27,9 +27,9 @@ func flat(n int) [3]uint32 { return [3]uint32{uint32(n), 1, 1} }
 // scans at once and some of others' results among them.
 func TestCollectivesOfWholeBlocks(t *testing.T) {
 	device(t)
-	scans := func(typ isa.Type, op string) string {
+	scans := func(typ isa.Type, op string, n int) string {
 		var of, scan, join strings.Builder
-		for k := range 19 {
+		for k := range n {
 			fmt.Fprintf(&of, "  add.%v s%d, x, %s\n", typ, k, map[bool]string{true: "z", false: "y"}[k%3 == 0])
 			fmt.Fprintf(&of, "  sub.%v s%d, s%[2]d, s%d\n", typ, k, max(k-1, 0))
 			fmt.Fprintf(&scan, "  block_scan_%s.%v s%d, s%[3]d\n", op, typ, k)
@@ -40,7 +40,7 @@ func TestCollectivesOfWholeBlocks(t *testing.T) {
 		}
 		return of.String() + scan.String() + join.String()
 	}
-	text := func(typ isa.Type, op string) string {
+	text := func(typ isa.Type, op string, n int) string {
 		return fmt.Sprintf(`
 program whole
 slot a %[1]v
@@ -63,12 +63,16 @@ done:
 again:
   add.%[1]v z, z, y
 %[3]s  stg.%[1]v z, c[index]
-  exit`, typ, op, scans(typ, op))
+  exit`, typ, op, scans(typ, op, n))
 	}
 	for _, typ := range isa.SetNumeric.List() {
 		t.Run(typ.String(), func(t *testing.T) {
 			t.Parallel()
-			for k, block := range []int{1, 2, 3, 19, 31, 32, 64, 96, 256, 992, 1024} {
+			for k, c := range []struct{ block, scans int }{
+				{1, 19}, {2, 19}, {3, 19}, {19, 19}, {31, 19}, {32, 19}, {64, 12}, {64, 32}, {96, 24}, {96, 19}, {128, 16}, {256, 16},
+				{256, 19}, {256, 32}, {256, 40}, {256, 60}, {512, 32}, {992, 19}, {1024, 19}, {1024, 64},
+			} {
+				block := c.block
 				n := 3 * block
 				data := numbers(2*n, false)[:n*typ.Size()]
 				if typ == isa.F32 {
@@ -76,7 +80,7 @@ again:
 				}
 				op := []string{"add", "min", "max", "mul"}[k%4]
 				for _, op := range []string{op, "add"} {
-					r := &run{text: text(typ, op), grid: flat(3), block: flat(block), shape: []int64{int64(n)},
+					r := &run{text: text(typ, op, c.scans), grid: flat(3), block: flat(block), shape: []int64{int64(n)},
 						slots: []slotData{{bytes: data}, {bytes: make([]byte, len(data))}}}
 					r.compare(t)
 				}

@@ -118,6 +118,7 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	if o.Meeting > 0 && o.Block > 0 && o.Proved {
 		o.Told = k.meeting.Told
 	}
+	o.Lasts = o.Waits && o.Meeting == 0 && (o.Vector > 0 || o.Block > 0) && k.lasts(l)
 	return o
 }
 

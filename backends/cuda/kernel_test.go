@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,6 +75,65 @@ func TestChoiceOfVariant(t *testing.T) {
 			r.close(t)
 		})
 	}
+}
+
+// What long launches of neighbours and of collectives read, writing something, lasts in the
+// cache, but for what blocks at the end take back: as much as it holds.
+func TestWhatLongLaunchesReadLasts(t *testing.T) {
+	const blocks = 1 << 12
+	const sums = "slot a f32\nslot b f32\nslot c f32\nblock 256\n ldg.f32 x, a[index]\n ldg.f32 y, b[index]\n add.f32 x, x, y\n block_scan_add.f32 x, x\n stg.f32 x, c[index]\n exit"
+	for name, c := range map[string]struct {
+		text   string
+		change func(r *fakeRig)
+		lasts  bool
+	}{
+		"a map":           {fakeAdd, func(*fakeRig) {}, true},
+		"collectives":     {sums, func(*fakeRig) {}, true},
+		"few bytes":       {fakeAdd, func(r *fakeRig) { r.l.Slots[1].Bytes -= 3 }, false},
+		"hardly written":  {fakeAdd, func(r *fakeRig) { r.l.Slots[2].Bytes /= 4 }, false},
+		"hardly read":     {fakeAdd, func(r *fakeRig) { r.l.Slots[0].Bytes, r.l.Slots[1].Bytes = 1<<20, 1<<20 }, false},
+		"strided":         {fakeAdd, func(r *fakeRig) { r.l.Slots[0].Stride[0] = 2 }, false},
+		"an older device": {fakeAdd, func(r *fakeRig) { r.d.compute = 89 }, false},
+		"blocks meet":     {sums, func(r *fakeRig) { r.k.(*kernel).meeting = kernels.Meeting{Blocks: 2} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFakeRig(t, c.text, 3)
+			r.blocks(blocks)
+			for i := range r.l.Slots {
+				r.l.Slots[i].Bytes = (8*dependentBytes + 2) / 3
+			}
+			c.change(r)
+			k := r.k.(*kernel)
+			var space ptx.Space
+			k.program.Layout.Fuse(&r.l, &space)
+			o := k.options(&r.l, &space)
+			require.Equal(t, c.lasts, o.Lasts)
+			text, err := k.text(form{Options: o})
+			require.NoError(t, err)
+			require.Equal(t, c.lasts, strings.Contains(text, "evict_last"))
+			r.close(t)
+		})
+	}
+	r := newFakeRig(t, fakeAdd, 3)
+	r.blocks(blocks)
+	s, k := r.s, r.k.(*kernel)
+	r.l.Slots[0].Bytes, r.l.Slots[1].Bytes, r.l.Slots[2].Bytes = 1<<29, 1<<28, 1<<40
+	for _, c := range []struct {
+		cache int32
+		grids []grid
+		tail  uint32
+	}{
+		{3 << 26, []grid{{size: [3]uint32{1 << 12, 1, 1}}}, 1<<12 - 1 - 1<<12/12}, // of 3·2²⁸ bytes that are read
+		{0, []grid{{size: [3]uint32{1 << 12, 1, 1}}}, 1<<12 - 1},
+		{math.MaxInt32, []grid{{size: [3]uint32{20, 1, 1}}}, 2},
+		{math.MaxInt32, []grid{{size: [3]uint32{1, 1, 1}}}, 0},
+		{3 << 26, []grid{{size: [3]uint32{1 << 12, 2, 1}}}, math.MaxUint32},
+		{3 << 26, []grid{{size: [3]uint32{1 << 12, 1, 1}}, {size: [3]uint32{5, 1, 1}}}, math.MaxUint32},
+	} {
+		r.d.cacheBytes, s.grids = c.cache, c.grids
+		require.Equal(t, c.tail, s.tail(k, &r.l), "%+v", c)
+	}
+	r.close(t)
 }
 
 // What a launch needs is made before it, and not where the caller only tries.

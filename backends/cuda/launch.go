@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
@@ -121,6 +122,53 @@ func (k *kernel) dependent(f form, l *backends.Launch) bool {
 	return !bounded || k.device.dependent == 0 || steps >= dependentSteps
 }
 
+// Launches of neighbours or of blocks' collectives that reach so many times the bytes of dependent
+// ones, a share of them read and a share written, read what lasts in the L2 cache: by
+// which on an H200 softmax and layer_norm of 32768×4096 f32 take 3 to 4 % less time, maps 1 %.
+// Blocks that meet gain nothing: they wait for each other more than for memory. And what is
+// less than a few times that cache would rather find itself there again.
+const (
+	lastingTimes = 8
+	lastingShare = 8
+)
+
+// lasts reports whether what a launch reads lasts.
+func (k *kernel) lasts(l *backends.Launch) bool {
+	read, written := k.reaches(l)
+	all := read + written
+	return all/lastingTimes >= k.device.dependent && read >= all/lastingShare && written >= all/lastingShare
+}
+
+// reaches is how many bytes a launch may read and write, those of an operand that is both being
+// counted twice.
+func (k *kernel) reaches(l *backends.Launch) (read, written int64) {
+	for i := range l.Slots {
+		if k.slots[i].Reads {
+			read += l.Slots[i].Bytes
+		}
+		if k.slots[i].Writes {
+			written += l.Slots[i].Bytes
+		}
+	}
+	return read, written
+}
+
+// tailShare is which part of the cache holds what lasts: of 50 MB nothing was seen to stay
+// behind blocks that took back 16 MB.
+const tailShare = 3
+
+// tail is the first of a launch's blocks that take back what makes reads last: together they
+// read as much of it as the cache holds.
+func (s *stream) tail(k *kernel, l *backends.Launch) uint32 {
+	if len(s.grids) != 1 || s.grids[0].size[1]*s.grids[0].size[2] != 1 {
+		return math.MaxUint32 // shares aren't in the order of these blocks
+	}
+	read, _ := k.reaches(l)
+	blocks := int64(s.grids[0].size[0])
+	share := max(1, read/blocks)
+	return uint32(max(0, blocks-1-int64(k.device.cacheBytes)/tailShare/share))
+}
+
 // pack makes a launch ready to be queued: its variant, launch block and grids.
 func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	k.program.Layout.Fuse(l, &s.space)
@@ -148,6 +196,9 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	s.env = ptx.Environment{
 		Record: uint64(uintptr(unsafe.Pointer(record))), Lock: uint64(n.shared) + lockAt, Residue: uint64(n.shared) + residueAt,
 		PhaseIn: uint64(n.shared) + phaseAt, PhaseOut: uint64(uintptr(unsafe.Pointer(phase))),
+	}
+	if f.Lasts {
+		s.env.Tail = s.tail(k, l)
 	}
 	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
 	k.program.Layout.Pack(s.block, l, &s.space, &s.env)

@@ -118,6 +118,7 @@ type Attribute int32
 // The attributes that are asked for.
 const (
 	Multiprocessors     Attribute = 16
+	L2CacheBytes        Attribute = 38
 	ComputeMajor        Attribute = 75
 	ComputeMinor        Attribute = 76
 	SharedPerBlockOptin Attribute = 97

@@ -3,6 +3,7 @@ package ptx
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/hologram-project/hologram/isa"
@@ -237,7 +238,7 @@ func (*Options) Whole(n int) bool { return n > 0 && (n <= warp || n%warp == 0) }
 func (e *emitter) reduceTogether(op isa.Op, t isa.Type, v []string) (results []string) {
 	lanes, warps := e.opt.Block, e.opt.Block/warp
 	word, size := scratchType(t)
-	e.side(t, v)
+	e.side(t, v, lanes)
 	at, q := e.temp(bankRD), e.temp(bankR)
 	e.line("and.b32 %s, %%lane, %d;", q, warp-1)
 	e.line("mad.wide.u32 %s, %s, %d, %%shared;", at, q, size)
@@ -258,9 +259,9 @@ func (e *emitter) reduceTogether(op isa.Op, t isa.Type, v []string) (results []s
 	return results
 }
 
-// side lays values of all lanes of a block side by side into scratch, and returns the address
-// of the lane's own place in the first: those of the next values lie a block's lanes behind.
-func (e *emitter) side(t isa.Type, v []string) (own string) {
+// side lays values of all lanes of a block side by side into scratch, each so many elements
+// behind the one before, and returns the address of the lane's own place in the first.
+func (e *emitter) side(t isa.Type, v []string, apart int) (own string) {
 	word, size := scratchType(t)
 	own = e.temp(bankRD)
 	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
@@ -269,7 +270,7 @@ func (e *emitter) side(t isa.Type, v []string) (own string) {
 	}
 	e.folded = true
 	for i, v := range v {
-		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt+i*e.opt.Block*size, v)
+		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt+i*apart*size, v)
 	}
 	e.line("barrier.sync 0;")
 	return own
@@ -339,17 +340,17 @@ func (e *emitter) shuffle(t isa.Type, v, mode, how, there string) string {
 		e.line("mov.b32 %s, %s;", to, one(x))
 		return to
 	}
-	bits, high, low, top := e.temp(bankRD), e.temp(bankRD), e.temp(bankR), e.temp(bankR)
-	e.line("mov.b64 %s, %s;", bits, v)
-	e.line("cvt.u32.u64 %s, %s;", low, bits) // by shifts: see storeBytes
-	e.line("shr.u64 %s, %s, 32;", high, bits)
+	word, high, low, top := e.temp(bankRD), e.temp(bankRD), e.temp(bankR), e.temp(bankR)
+	e.line("mov.b64 %s, %s;", word, v)
+	e.line("cvt.u32.u64 %s, %s;", low, word) // by shifts: see storeBytes
+	e.line("shr.u64 %s, %s, 32;", high, word)
 	e.line("cvt.u32.u64 %s, %s;", top, high)
 	low, top = one(low), one(top)
-	e.line("cvt.u64.u32 %s, %s;", bits, low)
+	e.line("cvt.u64.u32 %s, %s;", word, low)
 	e.line("cvt.u64.u32 %s, %s;", high, top)
 	e.line("shl.b64 %s, %s, 32;", high, high)
-	e.line("or.b64 %s, %s, %s;", bits, bits, high)
-	e.line("mov.b64 %s, %s;", to, bits)
+	e.line("or.b64 %s, %s, %s;", word, word, high)
+	e.line("mov.b64 %s, %s;", to, word)
 	return to
 }
 
@@ -401,35 +402,49 @@ func (e *emitter) scanWarp(op isa.Op, t isa.Type, v string) string {
 	return x
 }
 
-// scanTogether does scanBlock's rounds of several scans, each by one warp, of which a lane
-// has every 32nd element: rounds below a warp's width are shuffles among lanes, those above
-// are a lane's own. Were a scan done by all warps, each would read most elements too.
+// scanTogether does scanBlock's rounds of several scans, each by one warp or a part of one,
+// of which a lane has every width-th element: rounds below that width are shuffles among
+// lanes, those above are a lane's own. Were a scan done by all warps, each would read most
+// elements too.
 func (e *emitter) scanTogether(op isa.Op, t isa.Type, v []string) (results []string) {
 	lanes, warps := e.opt.Block, e.opt.Block/warp
 	word, size := scratchType(t)
-	own := e.side(t, v)
+	// Of as many scans as all warps have at once: shuffles are what takes longest, and of
+	// more at once fewer rounds have them.
+	each := 1
+	for e.p.shares() && 2*each*warps <= len(v) && len(v)%(2*each) == 0 && 2*each*lanes <= warp*mostOfScan {
+		each *= 2
+	}
+	width, apart := warp/each, lanes
+	if each > 1 {
+		apart += width // so that a warp's scans are in different banks
+	}
+	own := e.side(t, v, apart)
 	at, next, last := e.temp(bankRD), e.temp(bankR), e.temp(bankR)
-	e.line("shr.u32 %s, %%lane, 5;", next)
-	e.line("and.b32 %s, %%lane, %d;", last, warp-1)
-	id, p, x := e.place(), e.temp(bankP), make([]string, warps)
-	e.label(fmt.Sprintf("scan_%d", id))
-	e.line("setp.ge.u32 %s, %s, %d;", p, next, len(v))
-	e.line("@%s bra scanned_%d;", p, id)
+	e.line("shr.u32 %s, %%lane, %d;", next, bits.TrailingZeros(uint(width)))
+	e.line("and.b32 %s, %%lane, %d;", last, width-1)
+	id, p, x := e.place(), e.temp(bankP), make([]string, lanes/width)
+	again := len(v) > each*warps
+	if each == 1 || again {
+		e.label(fmt.Sprintf("scan_%d", id))
+		e.line("setp.ge.u32 %s, %s, %d;", p, next, len(v))
+		e.line("@%s bra scanned_%d;", p, id)
+	}
 	from := e.temp(bankR)
-	e.line("mad.lo.u32 %s, %s, %d, %s;", from, next, lanes, last)
+	e.line("mad.lo.u32 %s, %s, %d, %s;", from, next, apart, last)
 	e.line("mad.wide.u32 %s, %s, %d, %%shared;", at, from, size)
-	place := func(i int) string { return fmt.Sprintf("[%s+%d]", at, e.p.shared+scratchAt+i*warp*size) }
+	place := func(i int) string { return fmt.Sprintf("[%s+%d]", at, e.p.shared+scratchAt+i*width*size) }
 	for i := range x {
 		x[i] = e.temp(bankOf(t))
 		e.line("ld.shared.%s %s, %s;", word, x[i], place(i))
 	}
-	for w := 1; w < warp; w *= 2 {
+	for w := 1; w < width; w *= 2 {
 		inside := e.temp(bankP)
 		e.line("setp.ge.u32 %s, %s, %d;", inside, last, w)
-		e.line("sub.u32 %s, %s, %d;", from, last, w) // of a lane's number the last five bits count
+		e.line("sub.u32 %s, %s, %d;", from, last, w) // of a lane's number the last bits count
 		before := ""
 		for i := range x {
-			y := e.shuffle(t, x[i], "idx", fmt.Sprintf("%s, 31, 0xffffffff", from), "")
+			y := e.shuffle(t, x[i], "idx", fmt.Sprintf("%s, %d, 0xffffffff", from, (warp-width)<<8|(warp-1)), "")
 			if i == 0 {
 				x[i] = e.combine(op, t, inside, y, x[i])
 			} else {
@@ -441,8 +456,8 @@ func (e *emitter) scanTogether(op isa.Op, t isa.Type, v []string) (results []str
 			before = y
 		}
 	}
-	for w := 1; w < warps; w *= 2 {
-		for i := warps - 1; i >= w; i-- {
+	for w := 1; w < len(x); w *= 2 {
+		for i := len(x) - 1; i >= w; i-- {
 			z := e.temp(bankOf(t))
 			e.compute(op, isa.Form{Type: t}, z, x[i-w], x[i])
 			x[i] = z
@@ -451,13 +466,17 @@ func (e *emitter) scanTogether(op isa.Op, t isa.Type, v []string) (results []str
 	for i := range x {
 		e.line("st.shared.%s %s, %s;", word, place(i), x[i])
 	}
-	e.line("add.u32 %s, %s, %d;", next, next, warps)
-	e.line("bra scan_%d;", id)
-	e.label(fmt.Sprintf("scanned_%d", id))
+	if again {
+		e.line("add.u32 %s, %s, %d;", next, next, warps*each)
+		e.line("bra scan_%d;", id)
+	}
+	if each == 1 || again {
+		e.label(fmt.Sprintf("scanned_%d", id))
+	}
 	e.line("barrier.sync 0;")
 	for i := range v {
 		to := e.temp(bankOf(t))
-		e.line("ld.shared.%s %s, [%s+%d];", word, to, own, e.p.shared+scratchAt+i*lanes*size)
+		e.line("ld.shared.%s %s, [%s+%d];", word, to, own, e.p.shared+scratchAt+i*apart*size)
 		results = append(results, to)
 	}
 	return results

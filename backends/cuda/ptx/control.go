@@ -190,5 +190,6 @@ func (e *emitter) finish() {
 		e.line("atom.global.exch.b32 %s, [%s], 0;", held, lock)
 		e.label(good)
 	}
+	e.takeBack()
 	e.line("ret;")
 }

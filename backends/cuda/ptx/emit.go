@@ -342,8 +342,11 @@ func (e *emitter) module() string {
 		// processor: than it has f64 units for, or than tiles and scans need that load much
 		// at once.
 		least := 1
-		if e.scans && e.opt.Block <= 256 { // registers for two blocks of these do
+		if e.scans && e.opt.Block <= 256 {
 			least = 2
+			if e.p.run >= manyScans { // what they scan is most of what lanes have
+				least = max(least, registers/e.opt.Block/(e.p.run*e.p.element/4+e.besideScans()))
+			}
 		}
 		fmt.Fprintf(&b, ".minnctapersm %d\n", least)
 	}

@@ -23,6 +23,8 @@ import (
 //	 76  u32[3]  block, likewise
 //	 88  u32[3]  index of this grid's first block: a grid beyond the driver's
 //	             limits is launched in parts
+//	100  u32     the first block, of the driver's, that takes back what makes
+//	             reads last
 //	104  u64[7]  sizes of the fused index space, innermost first, but for the
 //	             outermost
 //	160  u64     params, one cell each
@@ -42,6 +44,7 @@ const (
 	atGrid     = 64
 	atBlock    = 76
 	atOrigin   = 88
+	atTail     = 100
 	atShape    = 104
 	atParams   = atShape + 8*(isa.MaxRank-1)
 )
@@ -99,6 +102,7 @@ func (l *Layout) Wide() bool { return l.Bytes > narrowBlock }
 // that the launch block begins with.
 type Environment struct {
 	Record, Lock, Residue, PhaseIn, PhaseOut uint64
+	Tail                                     uint32 // with Options.Lasts
 }
 
 // A lane's fault is kept as its site and kind in one number, 0 for none.
@@ -171,6 +175,7 @@ func (l *Layout) Pack(b []byte, launch *backends.Launch, space *Space, env *Envi
 	u64(atN, launch.N)
 	u64(atLanes, Lanes(launch))
 	u64(atFuel, launch.Fuel)
+	u32(atTail, env.Tail)
 	for i := range 3 {
 		u32(atGrid+4*i, launch.Grid[i])
 		u32(atBlock+4*i, launch.Block[i])

@@ -95,7 +95,7 @@ func TestPack(t *testing.T) {
 	var space Space
 	layout.Fuse(l, &space)
 	b := make([]byte, layout.Bytes)
-	layout.Pack(b, l, &space, &Environment{1, 2, 3, 4, 5})
+	layout.Pack(b, l, &space, &Environment{1, 2, 3, 4, 5, 6})
 	SetOrigin(b, [3]uint32{6, 7, 8})
 	u64 := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }

@@ -192,7 +192,7 @@ func (e *emitter) loadFrom(s spot, t isa.Type, d string) {
 		guard = "@" + s.ok + " "
 	}
 	if s.aligned || t.Size() == 1 {
-		e.line("%sld.%s.%s %s, %s;", guard, s.space, memType(t), d, s.at(0))
+		e.line("%sld.%s%s.%s %s, %s%s;", guard, s.space, e.hint(&s), memType(t), d, s.at(0), e.policy(&s))
 		return
 	}
 	odd, even := e.alignment(s, t.Size())

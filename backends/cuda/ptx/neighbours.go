@@ -167,13 +167,13 @@ func (e *emitter) loadNeighbours(n *ir.Node, all []*ir.Node) {
 		for _, m := range all {
 			to = append(to, e.name(m.Result()))
 		}
-		e.line("ld.global%s.%s %s, %s;", vectorOf(len(to)), memType(n.Type), braces(to), s.at(0))
+		e.line("ld.global%s%s.%s %s, %s%s;", e.hint(&s), vectorOf(len(to)), memType(n.Type), braces(to), s.at(0), e.policy(&s))
 		return
 	}
 	for range len(all) / elements {
 		to = append(to, e.temp(bankR))
 	}
-	e.line("ld.global%s.b32 %s, %s;", vectorOf(len(to)), braces(to), s.at(0))
+	e.line("ld.global%s%s.b32 %s, %s%s;", e.hint(&s), vectorOf(len(to)), braces(to), s.at(0), e.policy(&s))
 	for k, m := range all {
 		e.take(n.Type, e.name(m.Result()), to[k/elements], k%elements*n.Type.Bits())
 	}

@@ -56,10 +56,15 @@ func TestPlansAssemble(t *testing.T) {
 			if brief.Skips(i+k, 3) {
 				continue
 			}
-			plan, err := tuned.Plan(kernels.Cumsum, typ, []int64{512, cols}, tuned.Device{Processors: 132, Meet: 16})
-			require.NoError(t, err)
-			for j, s := range plan.Steps {
-				add(s, true, "cumsum %v of %d, step %d", typ, cols, j)
+			for _, rows := range []int64{64, 512} {
+				plan, err := tuned.Plan(kernels.Cumsum, typ, []int64{rows, cols}, tuned.Device{Processors: 132, Meet: 16})
+				require.NoError(t, err)
+				for j, s := range plan.Steps {
+					if !seen[s.Program] {
+						seen[s.Program] = true
+						add(s, true, "cumsum %v of %d×%d, step %d", typ, rows, cols, j)
+					}
+				}
 			}
 		}
 	}
@@ -86,6 +91,7 @@ func TestPlansAssemble(t *testing.T) {
 		o := Options{Block: int(b[0] * b[1] * b[2]), Proved: proved[p], Aligned: proved[p], Modern: true}
 		o.Meeting = meetings[p].Blocks
 		count++
+		o.Lasts = o.Meeting == 0 && count%4 == 0
 		if o.Waits = o.Meeting > 0 || count%2 == 0; o.Proved {
 			o.Told = meetings[p].Told
 		}

@@ -34,6 +34,9 @@ func (e *emitter) fixed(b *strings.Builder) {
 			}
 		}
 	}
+	if e.opt.Lasts {
+		b.WriteString("\t.reg .b64 %policy;\n\t.reg .pred %lasts;\n")
+	}
 	if e.p.pool > 0 {
 		fmt.Fprintf(b, "\t.local .align 8 .b8 pool[%d];\n", e.p.pool)
 	}
@@ -118,6 +121,7 @@ func (e *emitter) prologue() {
 // state gives what the lane keeps of itself its first value.
 func (e *emitter) state() {
 	e.line("mov.b32 %%fault, 0;")
+	e.makePolicy()
 	if len(e.p.polls) > 0 {
 		e.line("mov.b32 %%poll, %d;", pollRounds)
 	}

@@ -29,7 +29,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/16"
+const Version = "ptx/17"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -92,6 +92,9 @@ type Options struct {
 	// they wait first (programmatic dependent launch). They don't say when what comes behind may start: it is when all have ended, so
 	// that others' kernels that read before they wait find what was written. From sm_90 on.
 	Waits bool
+	// Lasts: what is read lasts in the L2 cache longer than what is written, but for the
+	// end of it: see Environment.Tail. From compute capability 8.0 on.
+	Lasts bool
 }
 
 // Program is a function made ready to be written.
@@ -119,7 +122,8 @@ type Program struct {
 	fn       *ir.Func
 	shared   int               // bytes of the program's own shared memory, rounded up
 	element  int               // bytes of an element of collectives' scratch; 0: no collectives
-	run      int               // of scans, how many at most could be done together
+	run      int               // of collectives, how many at most could be done together
+	scans    bool              // there are scans among them
 	departs  [2]bool           // a lane may end before a collective that others come to: without and with fuel
 	barriers map[*ir.Node]bool // barriers and collectives, and constructs that hold one
 	polls    map[*ir.Node]bool
@@ -261,7 +265,12 @@ func (p *Program) SharedBytes(lanes int) int {
 	for padded < lanes {
 		padded *= 2
 	}
-	return p.shared + scratchAt + max(padded, p.together(p.run, lanes)*lanes)*p.element
+	run, each := p.together(p.run, lanes), lanes
+	if run > 1 && p.shares() {
+		each += scanApart
+	}
+	padded = max(padded, run*each)
+	return p.shared + scratchAt + padded*p.element
 }
 
 // scan finds out what the program uses.
@@ -292,7 +301,7 @@ func (p *Program) scanInst(n *ir.Node) {
 	op := n.Op.Inst()
 	if _, ok := collectives[op]; ok {
 		p.element = max(p.element, 4, accumulator(n.Type).Size())
-		p.AnyBlock = false
+		p.AnyBlock, p.scans = false, p.scans || isScan(op)
 		return
 	}
 	switch op {

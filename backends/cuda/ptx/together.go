@@ -19,13 +19,51 @@ const (
 	leastShared  = 64 << 10
 )
 
+// mostScans is mostTogether of scans: of blocks of 256 lanes 32 of f32. The more, the fewer
+// shuffles they take (scanTogether), so that they are worth the room, a little apart from each
+// other; but where a run has more than scansAtOnce, and its blocks so many registers that two
+// are at work at once at most, what the room takes from the L1 cache is worth more.
+const (
+	mostScans   = 32 * (256 + scanApart) * 4
+	scanApart   = warp / 2
+	scansAtOnce = 48
+)
+
+// Blocks that do so many scans together have registers for what they scan and for what is
+// beside it: as many blocks are at work at once as a multiprocessor has registers for.
+const (
+	manyScans = 16
+	registers = 64 << 10
+)
+
+// besideScans is how many registers a lane has beside what it scans, as ptxas was seen to need.
+func (e *emitter) besideScans() int {
+	switch {
+	case e.p.element > 4:
+		return 56
+	case slices.ContainsFunc(e.fn.SlotTypes, func(t isa.Type) bool { return t.Size() < 4 }):
+		return 43
+	}
+	return 35
+}
+
+// mostOfScan is how many elements of scans a lane has in registers at once.
+const mostOfScan = 32
+
 // together is how many of a run of collectives blocks of a number of lanes do together.
 func (p *Program) together(run, lanes int) int {
 	if lanes <= warp || lanes%warp != 0 {
 		return 1
 	}
-	return max(1, min(run, p.run, min(mostTogether, leastShared-scratchAt-p.shared)/(lanes*p.element)))
+	most, each := mostTogether, lanes
+	if p.shares() {
+		most, each = mostScans, lanes+scanApart
+	}
+	return max(1, min(run, p.run, min(most, leastShared-scratchAt-p.shared)/(each*p.element)))
 }
+
+// shares reports whether warps may have parts for several scans at once.
+func (p *Program) shares() bool { return p.scans && p.run <= scansAtOnce }
 
 // mostRun is how many collectives are looked at for being done together.
 const mostRun = 64

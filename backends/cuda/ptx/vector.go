@@ -426,11 +426,11 @@ func (e *emitter) loadMany(n *ir.Node) {
 		e.el = g * e.opt.Vector
 		s := e.locate(n)
 		if e.opt.Vector <= 4 {
-			e.line("ld.global%s.%s %s, %s;", vectorOf(len(to)), memType(t), braces(to), s.at(0))
+			e.line("ld.global%s%s.%s %s, %s%s;", e.hint(&s), vectorOf(len(to)), memType(t), braces(to), s.at(0), e.policy(&s))
 			continue
 		}
 		words := e.words(t)
-		e.line("ld.global%s.b32 %s, %s;", vectorOf(len(words)), braces(words), s.at(0))
+		e.line("ld.global%s%s.b32 %s, %s%s;", e.hint(&s), vectorOf(len(words)), braces(words), s.at(0), e.policy(&s))
 		for k, d := range to {
 			bit := k * t.Bits()
 			e.take(t, d, words[bit/32], bit%32)

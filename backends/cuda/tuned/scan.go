@@ -10,8 +10,11 @@ import (
 // Cumulative sums of rows. A block has some chunks of a row, one beside the other, a lane
 // an element of each, and keeps them in registers: each element is read and written once,
 // where the library's plan does so twice. Of rows of several blocks the blocks meet, and
-// tell each other their chunks' sums. Where they are too many, or can't meet, one launch
-// finds these, another what is before each chunk, and a third reads the elements again.
+// tell each other their chunks' sums. Of so many rows that the device is full of them a
+// block has a row instead, some chunks after the others: it waits for no other block, and
+// more such blocks are at work at once. Where a row's blocks are too many, or can't meet, one
+// launch finds the chunks' sums, another what is before each, and a third reads the elements
+// again.
 
 const scanChunk = kernels.ScanChunk
 
@@ -26,7 +29,12 @@ const (
 	scanRow    scanPart = iota // all, of rows of so many blocks
 	scanTotals                 // writes the sum of each chunk to slot m
 	scanFinish                 // reads what is before each chunk, and itself, from slot m
+	scanRounds                 // all, a block of a row, by as many rounds as a row else has blocks
 )
+
+// roundChunks is how many chunks of f32 a block has in a round: three blocks are at work
+// on a multiprocessor then, where it has the registers for two of mostRegisters.
+const roundChunks = 32
 
 // scanShape is which chunks a block has.
 type scanShape struct {
@@ -59,12 +67,18 @@ func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, col
 	}
 	s := scanShape{part: scanRow, t: t, out: out, blocks: ceil(chunks*wide, registers)}
 	s.each = ceil(chunks, s.blocks)
-	if s.blocks > 1 && (s.blocks > d.meet(s.blocks) || s.blocks*s.each > mostTotals) {
+	if s.blocks > 1 && chunks <= mostTotals && full(rows, t, d) {
+		s.part, s.each = scanRounds, roundChunks/wide
+		s.blocks = ceil(chunks, s.each)
+	} else if s.blocks > 1 && (s.blocks > d.meet(s.blocks) || s.blocks*s.each > mostTotals) {
 		s.part, s.each = scanTotals, warpRegisters/wide
 		s.blocks = ceil(chunks, s.each)
 	}
-	blocks := s.blocks
-	if rows*blocks > maxBlocks {
+	blocks, grid := s.blocks, rows*s.blocks
+	if s.part == scanRounds {
+		grid = rows
+	}
+	if grid > maxBlocks {
 		return false, nil
 	}
 	s.exact = blocks*s.each*scanChunk == cols
@@ -82,7 +96,7 @@ func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, col
 		if err != nil {
 			return err
 		}
-		one := step(v, rows*blocks, slots, params(s)...)
+		one := step(v, grid, slots, params(s)...)
 		one.InPlace = true
 		if s.part == scanRow {
 			one.Meeting = meeting(s.blocks)
@@ -91,7 +105,7 @@ func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, col
 		return nil
 	}
 	switch {
-	case s.part == scanRow && s.blocks == 1:
+	case s.alone():
 		return true, add(s, x, y)
 	case s.part == scanRow:
 		return true, add(s, x, y, between(p, acc, rows*blocks*s.each))
@@ -108,6 +122,20 @@ func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, col
 	return true, add(s, x, before, y)
 }
 
+// full reports whether a device is full of rows that have a block each. Elements of two bytes
+// are many for the bytes there are to read, so that fewer blocks do.
+func full(rows int64, t isa.Type, d Device) bool {
+	if t.Size() < 4 {
+		return rows >= d.Processors
+	}
+	return rows >= 3*d.Processors
+}
+
+// alone reports whether a block has a whole row.
+func (s scanShape) alone() bool {
+	return s.part == scanRounds || s.part == scanRow && s.blocks == 1
+}
+
 // program is the program of a launch's blocks.
 func (s scanShape) program(acc isa.Type) (*isa.Verified, error) {
 	return program(s, func(w *writer) {
@@ -116,16 +144,16 @@ func (s scanShape) program(acc isa.Type) (*isa.Verified, error) {
 		total := s.blocks * s.each // chunks of a row that blocks know all of
 		sums := ceil(total, scanChunk)
 		w.line("program scan\nslot x %v", s.t)
-		if s.part == scanRow {
+		if s.part == scanRow || s.part == scanRounds {
 			w.line("slot y %v", s.out)
 		}
-		if s.part != scanRow || s.blocks > 1 {
+		if !s.alone() {
 			w.line("slot m %v", acc)
 		}
 		switch s.part {
 		case scanFinish:
 			w.line("slot y %v", s.out)
-		case scanRow: // the chunks' sums, what is before each, and the sums of these
+		case scanRow, scanRounds: // the chunks' sums, what is before each, and the sums of these
 			w.line("shared %d", (2*scanChunk*sums+sums)*wide)
 		}
 		if !s.exact {
@@ -137,7 +165,12 @@ func (s scanShape) program(acc isa.Type) (*isa.Verified, error) {
 		} else {
 			w.line("  mov.u32 parts, %d", s.blocks)
 		}
-		w.line("  sreg q, lane.x\n  sreg b, block.x\n  rem.u32 part, b, parts\n  cvt.u64.u32 k64, q")
+		w.line("  sreg q, lane.x\n  sreg b, block.x\n  cvt.u64.u32 k64, q")
+		if s.part == scanRounds {
+			w.line("  mov.u32 row, b\n  mov.u32 part, 0\n  mov.u32 rounds, parts\n  loop rounds, done\n  mul.u32 b, row, parts\n  add.u32 b, b, part")
+		} else {
+			w.line("  div.u32 row, b, parts\n  rem.u32 part, b, parts")
+		}
 		x := make([]string, s.each)
 		for j := range x {
 			x[j] = name("x", 0, int64(j))
@@ -158,10 +191,14 @@ func (s scanShape) program(acc isa.Type) (*isa.Verified, error) {
 		case scanFinish:
 			w.line("  max.u64 first, own, %d\n  sub.u64 first, first, %[1]d", wide)
 			s.add(w, x, "ldg.%v before, m[first]", func(j int64) string { return fmt.Sprintf("ldg.%v before, m[own + %d]", acc, (j-1)*wide) })
-		case scanRow:
+		case scanRow, scanRounds:
 			s.before(w, x, total, sums)
 		}
 		s.stores(w, x)
+		if s.part == scanRounds {
+			w.line("  add.u32 part, part, 1\ndone:")
+		}
+		w.line("  exit")
 	})
 }
 
@@ -176,7 +213,7 @@ func (s scanShape) loads(w *writer, x []string) {
 		}
 		return
 	}
-	w.line("  ldp.u64 pitch, cols\n  div.u32 row, b, parts\n  cvt.u64.u32 base, row\n  mul.u64 base, base, pitch")
+	w.line("  ldp.u64 pitch, cols\n  cvt.u64.u32 base, row\n  mul.u64 base, base, pitch")
 	w.line("  cvt.u64.u32 first, part\n  mul.u64 first, first, %d\n  add.u64 base, base, first", s.each*scanChunk)
 	w.line("  sub.u64 left, pitch, first\n  min.u64 left, left, %d\n  cvt.u32.u64 last, left\n  sub.u32 last, last, 1", s.each*scanChunk)
 	for j, x := range x {
@@ -193,7 +230,6 @@ func (s scanShape) stores(w *writer, x []string) {
 		for j, x := range x {
 			w.store(s.out, x, fmt.Sprintf("y[to + %d]", int64(j)*scanChunk*size))
 		}
-		w.line("  exit")
 		return
 	}
 	// The same as q, which the compiler does not see: see rowText.places.
@@ -202,7 +238,7 @@ func (s scanShape) stores(w *writer, x []string) {
 		w.line("  add.u32 k, again, %d\n  set.gt.u32 beyond, k, last\n  bra end, beyond\n  min.u32 k, k, last\n  cvt.u64.u32 to, k\n  add.u64 to, to, base\n  mul.u64 to, to, %d", int64(j)*scanChunk, size)
 		w.store(s.out, x, "y[to]")
 	}
-	w.line("end:\n  exit")
+	w.line("end:")
 }
 
 // lastLane has the last lane, which has the chunks' sums, store them.
@@ -232,9 +268,9 @@ func (s scanShape) before(w *writer, x []string, total, sums int64) {
 	wide := int64(w.acc.Size())
 	after := sums * scanChunk * wide // the first's place is that of the sums of chunks
 	tops := 2 * after
-	tell, hear := "sts.%v %s, shared[none + %d]", fmt.Sprintf("lds.%v", w.acc)+" %s, shared[spot]"
-	w.line("  mov.u32 none, 0")
-	if s.blocks > 1 {
+	tell, hear := "sts.%v %s, shared[mine + %d]", fmt.Sprintf("lds.%v", w.acc)+" %s, shared[spot]"
+	w.line("  mov.u32 none, 0\n  mul.u32 mine, part, %d", s.each*wide)
+	if !s.alone() {
 		tell, hear = "stg.%v %s, m[own + %d]", fmt.Sprintf("ldg.%v", w.acc)+" %s, m[spot64]"
 		w.line("  div.u32 start, b, parts\n  mul.u32 start, start, %d", total)
 	}
@@ -244,7 +280,7 @@ func (s scanShape) before(w *writer, x []string, total, sums int64) {
 	for i := range z {
 		z[i] = name("z", 0, int64(i))
 		w.line("  add.u32 spot, q, %d\n  min.u32 spot, spot, %d", int64(i)*scanChunk, total-1)
-		if s.blocks > 1 {
+		if !s.alone() {
 			w.line("  add.u32 spot, spot, start\n  cvt.u64.u32 spot64, spot\n  mul.u64 spot64, spot64, %d", wide)
 		} else {
 			w.line("  mul.u32 spot, spot, %d", wide)
@@ -254,7 +290,7 @@ func (s scanShape) before(w *writer, x []string, total, sums int64) {
 	for _, z := range z {
 		w.line("  block_scan_add.%v %s, %[2]s", w.acc, z)
 	}
-	w.line("  mul.u32 mine, q, %d", wide)
+	w.line("  mul.u32 at32, q, %d", wide)
 	if sums > 1 { // few enough for each lane to find what is before them
 		w.line("  set.ne.u32 other, q, %d\n  bra topped, other", scanChunk-1)
 		for i, z := range z[:sums-1] {
@@ -276,9 +312,9 @@ func (s scanShape) before(w *writer, x []string, total, sums int64) {
 		}
 	}
 	for i, z := range z {
-		w.line("  sts.%v %s, shared[mine + %d]", w.acc, z, after+int64(i)*scanChunk*wide)
+		w.line("  sts.%v %s, shared[at32 + %d]", w.acc, z, after+int64(i)*scanChunk*wide)
 	}
-	w.line("  bar_sync 0\n  mul.u32 mine, part, %d\n  max.u32 first, mine, %d\n  sub.u32 first, first, %[2]d", s.each*wide, wide)
+	w.line("  bar_sync 0\n  max.u32 first, mine, %d\n  sub.u32 first, first, %[1]d", wide)
 	s.add(w, x, fmt.Sprintf("lds.%v before, shared[first + %d]", w.acc, after), func(j int64) string {
 		return fmt.Sprintf("lds.%v before, shared[mine + %d]", w.acc, after+(j-1)*wide)
 	})

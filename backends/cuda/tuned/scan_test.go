@@ -15,25 +15,31 @@ import (
 )
 
 // Cumulative sums are the library's to the bit, of rows that a block holds, that blocks
-// which meet do, and longer ones, whole and ragged, also in place where no blocks meet.
+// which meet do, that a block has by rounds where there are many, and longer ones, whole and
+// ragged, also in place where no blocks meet.
 func TestScansHaveTheLibrarysBits(t *testing.T) {
 	brief.Alone(t)
 	r := newRig(t)
 	for k, typ := range kernels.Cumsum.Types.List() {
-		for i, c := range []struct{ rows, cols, meet int64 }{
-			{1, 512, 0}, {3, 768, 0}, {2, 4096, 0}, {5, 257, 0}, {3, 700, 0}, {2, 3001, 0},
-			{2, 8192, 0}, {1, 16384, 8}, {3, 20000, 8}, {2, 70000, 8}, {1, 65536 + 256, 16}, {1, 131072, 16}, {2, 200001, 16},
-			{2, 40000, 0}, {1, 600000, 8},
+		for i, c := range []struct{ rows, cols, meet, processors int64 }{
+			{1, 512, 0, 132}, {3, 768, 0, 132}, {2, 4096, 0, 132}, {5, 257, 0, 132}, {3, 700, 0, 132}, {2, 3001, 0, 132},
+			{2, 8192, 0, 132}, {1, 16384, 8, 132}, {3, 20000, 8, 132}, {2, 70000, 8, 132}, {1, 65536 + 256, 16, 132},
+			{1, 131072, 16, 132}, {2, 200001, 16, 132}, {2, 40000, 0, 132}, {1, 600000, 8, 132},
+			{3, 24576, 0, 1}, {3, 32768, 8, 1}, {4, 17001, 8, 1}, {3, 200001, 16, 1}, {3, 1 << 18, 0, 1},
 		} {
 			if brief.Skips(i+k, 5) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v %v", typ, c), func(t *testing.T) {
 				r.TB = t
-				d := tuned.Device{Processors: 132, Meet: c.meet}
+				d := tuned.Device{Processors: c.processors, Meet: c.meet}
 				plan, err := tuned.Plan(kernels.Cumsum, typ, []int64{c.rows, c.cols}, d)
 				require.NoError(t, err)
 				meet := met(t, plan)
+				if c.processors == 1 {
+					require.False(t, meet)
+					require.Len(t, plan.Steps, 1)
+				}
 				library, err := kernels.Cumsum.Plan(typ, []int64{c.rows, c.cols})
 				require.NoError(t, err)
 				input := elements(typ, c.rows, c.cols)
@@ -52,28 +58,29 @@ func TestScansHaveTheLibrarysBits(t *testing.T) {
 	}
 }
 
-// What is before the last chunks of a row whose blocks know four chunks of sums is added up
-// as the library has it: of 2²⁴, 1 and 1 the order decides.
+// What is before the last chunks of a row of which four chunks of sums are known, by blocks
+// that meet or by one, is added up as the library has it: of 2²⁴, 1 and 1 the order decides.
 func TestScansAddUpChunksOfSumsInOrder(t *testing.T) {
 	r := newRig(t)
 	const cols, large = 200001, 1 << 16 // elements of a chunk of sums
-	d := tuned.Device{Processors: 132, Meet: 16}
-	plan, err := tuned.Plan(kernels.Cumsum, isa.F32, []int64{1, cols}, d)
-	require.NoError(t, err)
-	require.True(t, met(t, plan))
 	library, err := kernels.Cumsum.Plan(isa.F32, []int64{1, cols})
 	require.NoError(t, err)
-	for at := range 3 {
-		input := make([]byte, 4*cols)
-		for i := range 3 {
-			x := float32(1)
-			if i == at {
-				x = 1 << 24
+	for _, d := range []tuned.Device{{Processors: 132, Meet: 16}, {Processors: 0}} {
+		plan, err := tuned.Plan(kernels.Cumsum, isa.F32, []int64{1, cols}, d)
+		require.NoError(t, err)
+		require.Equal(t, d.Meet > 0, met(t, plan))
+		for at := range 3 {
+			input := make([]byte, 4*cols)
+			for i := range 3 {
+				x := float32(1)
+				if i == at {
+					x = 1 << 24
+				}
+				binary.LittleEndian.PutUint32(input[4*large*i:], math.Float32bits(x))
 			}
-			binary.LittleEndian.PutUint32(input[4*large*i:], math.Float32bits(x))
+			want := r.run(library, input, int64(len(input)), false, false)
+			require.Equal(t, want, r.run(plan, input, int64(len(input)), true, false), "2²⁴ in number %d, %+v", at, d)
 		}
-		want := r.run(library, input, int64(len(input)), false, false)
-		require.Equal(t, want, r.run(plan, input, int64(len(input)), true, false), "2²⁴ in number %d", at)
 	}
 }
 
@@ -86,8 +93,8 @@ func met(t *testing.T, p *kernels.Plan) (some bool) {
 }
 
 // How many launches there are of which rows: of those that a block holds one, of those of
-// blocks that meet too, of others one for the chunks' sums, some for what is before them,
-// and one more.
+// blocks that meet too, and of so many that the device is full of them, of others one for the
+// chunks' sums, some for what is before them, and one more.
 func TestScansSteps(t *testing.T) {
 	for _, c := range []struct {
 		typ              isa.Type
@@ -101,6 +108,19 @@ func TestScansSteps(t *testing.T) {
 		p, err := tuned.Plan(kernels.Cumsum, c.typ, []int64{4, c.cols}, tuned.Device{Processors: 132, Meet: c.meet, Most: func() int64 { return c.most }})
 		require.NoError(t, err)
 		require.Len(t, p.Steps, c.steps, "%v", c)
+	}
+	for _, c := range []struct {
+		typ        isa.Type
+		rows, cols int64
+		grid       int64
+	}{
+		{isa.F32, 395, 1 << 15, 2 * 395}, {isa.F32, 396, 1 << 15, 396}, {isa.F32, 396, 16385, 396}, {isa.F32, 396, 1 << 18, 396},
+		{isa.BF16, 131, 1 << 14, 2 * 131}, {isa.BF16, 132, 1 << 14, 132}, {isa.F64, 396, 1 << 14, 396},
+	} {
+		p, err := tuned.Plan(kernels.Cumsum, c.typ, []int64{c.rows, c.cols}, tuned.Device{Processors: 132, Meet: 8})
+		require.NoError(t, err)
+		require.Len(t, p.Steps, 1)
+		require.EqualValues(t, c.grid, p.Steps[0].Grid[0], "%v", c)
 	}
 	for _, d := range [][]int64{{3, 256}, {0, 512}, {4, 0}, {1 << 31, 1 << 31}} {
 		p, err := tuned.Plan(kernels.Cumsum, isa.F32, d, tuned.Device{Processors: 132})
