@@ -95,7 +95,7 @@ func TestPack(t *testing.T) {
 	var space Space
 	layout.Fuse(l, &space)
 	b := make([]byte, layout.Bytes)
-	layout.Pack(b, l, &space, &Environment{1, 2, 3, 4, 5, 6})
+	layout.Pack(b, l, &space, &Environment{1, 2, 3, 4, 5, 17})
 	SetOrigin(b, [3]uint32{6, 7, 8})
 	u64 := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
@@ -105,7 +105,7 @@ func TestPack(t *testing.T) {
 	require.Equal(t, uint64(70), u64(40), "n")
 	require.Equal(t, uint64(64), u64(48), "lanes that run")
 	require.Equal(t, uint64(9), u64(56), "fuel")
-	require.Equal(t, []uint32{2, 32, 6, 8}, []uint32{u32(64), u32(76), u32(88), u32(96)})
+	require.Equal(t, []uint32{2, 32, 6, 8, 17}, []uint32{u32(64), u32(76), u32(88), u32(96), u32(100)})
 	require.Equal(t, []uint64{11, 12, 0x1000, 0x2000, 99, 0}, []uint64{u64(160), u64(168), u64(176), u64(184), u64(192), u64(200)})
 	stride := int64(u64(208))
 	require.Equal(t, int64(-3), stride)
