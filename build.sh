@@ -130,7 +130,7 @@ setup() {
 
 build() {
   heading "building the library"
-  "$PY" hatch_build.py build
+  GOGC=${GOGC:-400} "$PY" hatch_build.py build
   # The .venv runs the package from python/, with its metadata and its command.
   install_packages editable --no-build-isolation --no-deps --editable .
 }

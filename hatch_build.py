@@ -204,8 +204,8 @@ def find_toolchain() -> Toolchain:
     return Toolchain(go, *_zig_compilers())
 
 
-def build_library(toolchain: Toolchain, folder: Path) -> Path:
-    """Build the library into a folder and return its path.
+def build_library(toolchain: Toolchain, folder: Path, *tags: str) -> Path:
+    """Build the library, with Go's build tags, into a folder and return its path.
 
     Raises:
         BuildError: The compiler's own words.
@@ -217,7 +217,8 @@ def build_library(toolchain: Toolchain, folder: Path) -> Path:
         ldflags += " -extldflags=-Wl,-s"
     command = [str(toolchain.go), "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"]
     # What calls spend their time in, for Go's compiler: a call takes about a tenth less (./build.sh pgo).
-    command += ["-pgo", str(Path("capi", "calls.pgo")), "-ldflags", ldflags, "-o", str(output), "./capi"]
+    command += ["-pgo", str(Path("capi", "calls.pgo")), "-ldflags", ldflags]
+    command += ["-tags", ",".join(tags), "-o", str(output), "./capi"]
     # A GOOS or GOARCH left over from another build would make a library that this Python can't load.
     environment = {k: v for k, v in os.environ.items() if k not in ("GOOS", "GOARCH")}
     environment.update(toolchain.environment)

@@ -6,7 +6,10 @@ HOLOGRAM_TEST_BACKEND names the backend; test_asynctest.py runs the suite on the
 from __future__ import annotations
 
 import gc
+import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support import DEVICE
@@ -23,6 +26,17 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     gc.unfreeze()  # for what the process looks for when it ends
+
+
+@pytest.fixture(scope="session")
+def hatch_build() -> ModuleType:
+    """The module that builds the library."""
+    file = Path(__file__).resolve().parents[2] / "hatch_build.py"
+    spec = importlib.util.spec_from_file_location("hatch_build", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

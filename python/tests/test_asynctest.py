@@ -10,10 +10,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-
-import hologram
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = {
@@ -34,20 +33,12 @@ ONLY = {  # what others have not
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    go = shutil.which("go")
-    if not go:
+def library(tmp_path_factory: pytest.TempPathFactory, hatch_build: ModuleType) -> Path:
+    if not shutil.which("go"):
         pytest.skip("go is not on PATH; ./build.sh test puts it there")
-    path = tmp_path_factory.mktemp("asynctest") / "libhologram.so"
-    subprocess.run(
-        [
-            *(go, "build", "-buildmode=c-shared", "-tags=asynctest", "-buildvcs=false"),
-            *(f"-ldflags=-X main.version={hologram.__version__}", "-o", str(path), "./capi"),
-        ],
-        cwd=ROOT,
-        check=True,
-    )
-    return path
+    # As the library is built that is tested, so that Go compiles anew only what has the tag.
+    folder = tmp_path_factory.mktemp("asynctest")
+    return Path(hatch_build.build_library(hatch_build.find_toolchain(), folder, "asynctest"))
 
 
 @pytest.mark.parametrize("backend", list(SUITES))

@@ -17,15 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 DISTRIBUTION = importlib.metadata.distribution("hologram")
 
 
-@pytest.fixture(scope="module")
-def hatch_build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_version_is_the_same_everywhere(hatch_build: ModuleType) -> None:
     written = hatch_build.version()
     assert re.fullmatch(r"\d+\.\d+\.\d+", written)
