@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import threading
 import weakref
 from typing import Any, Callable
 
+import fresh
 import numpy as np
 import pytest
 
@@ -604,7 +604,8 @@ x = torch.arange(5, dtype=torch.bfloat16)
 for value in (2, 0.1, True):
     assert torch.equal(ops.vector_mul(x, value), x * torch.tensor(value, dtype=torch.bfloat16)), value
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = fresh.run(code)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", [torch.Tensor, Derived])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import re
-import subprocess
-import sys
 import threading
 from typing import Any, Callable
 
+import fresh
 import pytest
 import torch
 from opinfo import CALLED, NAMES, samples
@@ -304,7 +303,8 @@ def ran(*arguments, **named):
 torch.autograd.grad = torch.autograd.backward = torch.autograd.graph._engine_run_backward = ran
 import hologram_torch.nn, hologram_torch.optim, hologram_torch.training
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = fresh.run(code)
+    assert done.returncode == 0, done.stderr
 
 
 GRAPHS: dict[str, Callable[[torch.nn.Module, torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]] = {

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 import torch
 
@@ -31,9 +30,7 @@ def test_a_saved_graph_finds_its_kernels(tmp_path: Path, monkeypatch: pytest.Mon
     load = (
         "import sys, torch, kernels_of_mine\nprint(torch.export.load(sys.argv[1]).module()(torch.arange(3.0)).tolist())"
     )
-    command = [sys.executable, "-W", "ignore", "-c", load, str(tmp_path / "net.pt2")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = fresh.run(load, tmp_path / "net.pt2")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[0.0, 2.0, 16.0]\n"
 
@@ -86,28 +83,8 @@ def test_a_saved_graph_finds_the_kernel_that_it_was_made_with(tmp_path: Path, mo
         "(path, 3)": r"the kernel made_of_mine.make.<locals>.scaled computes something else .*",
         "(path)": r"there is no kernel made_of_mine.make.<locals>.scaled, which a graph calls; is the module .*",
     }
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = f"""
-import os, sys, torch
-path = sys.argv[1]
-for call in {list(calls)!r}:
-    child = os.fork()  # a process for each, of which none imports torch anew
-    if child == 0:
-        import made_of_mine
-        eval("made_of_mine.load" + call)
-        sys.stdout.flush()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0, call
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", command, str(tmp_path / "net.pt2")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert len(said) == len(calls)
-    for (call, expected), line in zip(calls.items(), said):
-        assert re.fullmatch(expected, line), (call, line)
+    for call, expected in calls.items():
+        command = f"import sys, made_of_mine\npath = sys.argv[1]\nmade_of_mine.load{call}"
+        done = fresh.run(command, tmp_path / "net.pt2")
+        assert done.returncode == 0, done.stderr
+        assert re.fullmatch(expected + "\n", done.stdout), (call, done.stdout)

@@ -6,12 +6,11 @@ import copy
 import functools
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import warnings
 from typing import Any
 
+import fresh
 import pytest
 import torch
 import torch.optim.optimizer as torch_optimizer
@@ -346,7 +345,8 @@ if os.fork() == 0:
     os._exit(2)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 """
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=os.path.dirname(__file__), timeout=120)
+    done = fresh.run(code)
+    assert done.returncode == 0, done.stderr
 
 
 def within(memory: torch.Tensor) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
