@@ -89,8 +89,10 @@ func operandType(in *isa.Inst, o isa.Operand) isa.Type {
 func (m *machine) stepLane(l *lane) {
 	at := l.pc
 	in := &m.Program.Insts[at]
-	m.watch.before(m, l, in)
-	switch row, _ := isa.Lookup(in.Op); {
+	if m.watch != nil {
+		m.watch.before(m, l, in)
+	}
+	switch {
 	case in.Op == isa.BRA:
 		if in.Args[1].Kind == isa.ArgNone || l.read(&in.Args[1]) != 0 {
 			m.goTo(l, at, isa.BackTaken, m.label(&in.Args[0]))
@@ -106,25 +108,31 @@ func (m *machine) stepLane(l *lane) {
 		m.back(l)
 	case in.Op == isa.EXIT:
 		l.state = ended
-	case row.Effect&isa.Barrier != 0:
+	case m.decoded[at].row.Effect&isa.Barrier != 0:
 		l.state = waiting // meet goes on
 		return
 	default:
 		m.asked = backends.Asked{}
 		cell, fault := m.execute(l, in)
-		m.report(fault, at, l)
+		if fault != isa.NoFault {
+			m.report(fault, at, l)
+		}
 		m.finish(l, in, cell)
 		return
 	}
-	m.watch.after(l, in)
+	if l.step != nil {
+		m.watch.after(l, in)
+	}
 }
 
 // finish writes the result of the instruction at pc and goes on to the next.
 func (m *machine) finish(l *lane, in *isa.Inst, cell uint64) {
-	if t := resultType(in); t != isa.NoType {
+	if t := m.decoded[l.pc].result; t != isa.NoType {
 		l.write(&in.Args[0], t, cell)
 	}
-	m.watch.after(l, in)
+	if l.step != nil {
+		m.watch.after(l, in)
+	}
 	m.goTo(l, l.pc, isa.BackOnward, l.pc+1)
 }
 
@@ -221,19 +229,15 @@ func (m *machine) execute(l *lane, in *isa.Inst) (uint64, isa.FaultKind) {
 // evaluate computes a function of the operands, by the table's evaluator or,
 // where it has none, by the expansion.
 func (m *machine) evaluate(l *lane, in *isa.Inst) (uint64, isa.FaultKind) {
-	row, _ := isa.Lookup(in.Op)
+	d := &m.decoded[l.pc]
 	var src [isa.MaxOperands]uint64
-	n := 0
-	for i, o := range row.Operands {
-		if o.Kind != isa.Dst && o.Kind != isa.PredDst {
-			src[n] = l.read(&in.Args[i])
-			n++
-		}
+	for n, i := range d.sources {
+		src[n] = l.read(&in.Args[i])
 	}
-	if row.Eval != nil {
-		return row.Eval(in.Form, src[0], src[1], src[2])
+	if d.row.Eval != nil {
+		return d.row.Eval(in.Form, src[0], src[1], src[2])
 	}
-	return m.expand(expansion{in.Op, in.Type}, src[:n]), isa.NoFault
+	return m.expand(expansion{in.Op, in.Type}, src[:len(d.sources)]), isa.NoFault
 }
 
 // expand runs an expansion, whose slots are its operands and, last, its

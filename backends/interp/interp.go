@@ -115,6 +115,24 @@ type code struct {
 	expansions map[expansion]*code
 	pools      map[int]int // ordinal of each POOL_ALLOC, by instruction
 	rounds     []bool      // by instruction: BackEdges has it, in whichever routine
+	decoded    []decoded   // by instruction
+}
+
+// decoded is what is the same each time that an instruction runs.
+type decoded struct {
+	row     *isa.Row
+	result  isa.Type // NoType: it writes nothing
+	sources []int    // its operands, but for what it writes
+}
+
+func decode(in *isa.Inst, row *isa.Row) decoded {
+	d := decoded{row: row, result: resultType(in)}
+	for i, o := range row.Operands {
+		if o.Kind != isa.Dst && o.Kind != isa.PredDst {
+			d.sources = append(d.sources, i)
+		}
+	}
+	return d
 }
 
 type expansion struct {
@@ -122,7 +140,7 @@ type expansion struct {
 	t  isa.Type
 }
 
-// compile finds the expansions that a program needs and numbers its scratch areas.
+// compile decodes a program's instructions, finds the expansions that they need and numbers its scratch areas.
 func compile(v *isa.Verified) (*code, error) {
 	c := &code{Verified: v, expansions: map[expansion]*code{}, pools: map[int]int{}, rounds: make([]bool, len(v.Program.Insts))}
 	for at := range v.BackEdges {
@@ -134,6 +152,7 @@ func compile(v *isa.Verified) (*code, error) {
 		if !ok {
 			return nil, fmt.Errorf("interp: program %q: instruction %d has no row", v.Program.Name, i)
 		}
+		c.decoded = append(c.decoded, decode(in, row))
 		if in.Op == isa.POOL_ALLOC {
 			c.pools[i] = len(c.pools)
 		}

@@ -212,9 +212,6 @@ func inSpace(space []int64, number uint64, s isa.Special) uint64 {
 
 // report notes a fault; a launch reports that of its lowest lane.
 func (m *machine) report(kind isa.FaultKind, site int, l *lane) {
-	if kind == isa.NoFault {
-		return
-	}
 	f := backends.ProgramFault{Kind: kind, Site: site, Lane: l.global}
 	if kind == isa.FaultAccess {
 		f.Asked = m.asked
@@ -267,6 +264,13 @@ func (m *machine) goTo(l *lane, from int, way isa.BackEdge, to int) {
 		return
 	}
 	l.pc = to
+	if len(l.loops) > 0 {
+		m.leave(l)
+	}
+}
+
+// leave lets a lane go on through the ends of loops where it is.
+func (m *machine) leave(l *lane) {
 	for len(l.loops) > 0 {
 		top := &l.loops[len(l.loops)-1]
 		inside := top.at < l.pc && l.pc <= top.end

@@ -47,8 +47,7 @@ func Faults(u *backends.Unit, l *backends.Launch, tell func(backends.ProgramFaul
 	return launch(c, l, &watch{fault: tell})
 }
 
-// watch is whom to tell of a lane's steps, or of all lanes' faults; a nil one
-// tells nobody.
+// watch is whom to tell of a lane's steps, or of all lanes' faults.
 type watch struct {
 	lane  uint64
 	tell  func(Step)
@@ -57,7 +56,7 @@ type watch struct {
 
 // before records the sources of the instruction that l is about to run.
 func (w *watch) before(m *machine, l *lane, in *isa.Inst) {
-	if w == nil || w.tell == nil || w.lane != l.global {
+	if w.tell == nil || w.lane != l.global {
 		return
 	}
 	l.step = &Step{Inst: l.pc}
@@ -93,9 +92,6 @@ func (m *machine) distance(l *lane, a *isa.Arg, t isa.Type) int64 {
 
 // after adds what the instruction wrote and tells of the step.
 func (w *watch) after(l *lane, in *isa.Inst) {
-	if l.step == nil {
-		return
-	}
 	if t := resultType(in); t != isa.NoType {
 		l.step.Values[0].Type, l.step.Values[0].Bits = t, l.read(&in.Args[0])
 	}
