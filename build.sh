@@ -45,16 +45,16 @@ docs/BUILDING.md; FUZZTIME, the time for each fuzz target.
 TEXT
 }
 
-# The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first, of them
-# those of one thread, so that what is left at the end has work for all processors; two run at a time, those of
+# The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first, so that what
+# is left at the end are short ones for both processors; two run at a time, those of
 # WAITING_STEPS beside them from the start, as they leave the processors idle for most of their time, and those of
 # ALONE_STEPS, which measure time, by themselves at the end. To add a check, add a line.
 TEST_STEPS='
 race           HOLOGRAM_PTXAS= go test -race -vet=off -timeout 30m ./...
 pytest-torch   test_torch
+go-test        cover
 pytest         '$PY' -m pytest --ignore python/tests/test_asynctest.py
 pytest-async   '$PY' -m pytest python/tests/test_asynctest.py
-go-test        cover
 random         random_programs
 fuzz           fuzz_each
 lock-order     go test -short -vet=off -tags lockorder ./core/... ./capi
@@ -95,7 +95,8 @@ install_packages() {
   state=$({ printf '%s\n' "$@"; cat pyproject.toml python/hologram/_version.py; } | cksum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$state" ] && return
   heading "installing into $VENV: $*"
-  "$PY" -m pip install --quiet "$@" || fail "pip could not install: $*"
+  # Python compiles what is imported when it is first; of torch and of what it needs that is less than half.
+  "$PY" -m pip install --quiet --no-compile "$@" || fail "pip could not install: $*"
   printf '%s\n' "$state" >"$stamp"
 }
 
