@@ -17,17 +17,20 @@ import (
 func TestCollectivesOfWholeBlocks(t *testing.T) {
 	device(t)
 	scans := func(typ isa.Type, op string, n int) string {
-		var of, scan, join strings.Builder
+		var of, scan, again, join strings.Builder
 		for k := range n {
 			fmt.Fprintf(&of, "  add.%v s%d, x, %s\n", typ, k, map[bool]string{true: "z", false: "y"}[k%3 == 0])
 			fmt.Fprintf(&of, "  sub.%v s%d, s%[2]d, s%d\n", typ, k, max(k-1, 0))
 			fmt.Fprintf(&scan, "  block_scan_%s.%v s%d, s%[3]d\n", op, typ, k)
-			if k%7 == 5 {
-				fmt.Fprintf(&scan, "  block_scan_%s.%v s%d, s%[3]d\n", op, typ, k)
+			if to := &again; k%7 == 5 { // of results: among 19 they stand before the last scans, which then are a run of their own
+				if n == 19 {
+					to = &scan
+				}
+				fmt.Fprintf(to, "  block_scan_%s.%v s%d, s%[3]d\n", op, typ, k)
 			}
 			fmt.Fprintf(&join, "  sub.%v z, s%d, z\n", typ, k)
 		}
-		return of.String() + scan.String() + join.String()
+		return of.String() + scan.String() + again.String() + join.String()
 	}
 	text := func(typ isa.Type, op string, n int) string {
 		return fmt.Sprintf(`

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"math"
 	"strings"
 	"testing"
@@ -91,7 +92,7 @@ func TestWhatLongLaunchesReadLasts(t *testing.T) {
 		"collectives":     {sums, func(*fakeRig) {}, true},
 		"few bytes":       {fakeAdd, func(r *fakeRig) { r.l.Slots[1].Bytes -= 3 }, false},
 		"hardly written":  {fakeAdd, func(r *fakeRig) { r.l.Slots[2].Bytes /= 4 }, false},
-		"hardly read":     {fakeAdd, func(r *fakeRig) { r.l.Slots[0].Bytes, r.l.Slots[1].Bytes = 1<<20, 1<<20 }, false},
+		"hardly read":     {fakeAdd, func(r *fakeRig) { r.l.Slots[0].Bytes, r.l.Slots[1].Bytes, r.l.Slots[2].Bytes = 1<<20, 1<<20, 1<<32 }, false},
 		"strided":         {fakeAdd, func(r *fakeRig) { r.l.Slots[0].Stride[0] = 2 }, false},
 		"an older device": {fakeAdd, func(r *fakeRig) { r.d.compute = 89 }, false},
 		"blocks meet":     {sums, func(r *fakeRig) { r.k.(*kernel).meeting = kernels.Meeting{Blocks: 2} }, false},
@@ -111,6 +112,13 @@ func TestWhatLongLaunchesReadLasts(t *testing.T) {
 			text, err := k.text(form{Options: o})
 			require.NoError(t, err)
 			require.Equal(t, c.lasts, strings.Contains(text, "evict_last"))
+			if name == "a map" {
+				r.d.cacheBytes = 48 << 20
+				_, err := r.s.Launch(k, &r.l)
+				require.NoError(t, err)
+				require.Positive(t, r.s.tail(k, &r.l))
+				require.Equal(t, r.s.tail(k, &r.l), binary.LittleEndian.Uint32(r.s.block[100:]))
+			}
 			r.close(t)
 		})
 	}

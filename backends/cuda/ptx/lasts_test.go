@@ -1,10 +1,23 @@
 package ptx
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+)
+
+func lines(l ...string) *regexp.Regexp { return regexp.MustCompile(strings.Join(l, `\n\s*`)) }
+
+// The block is compared with the launch block's first that takes back; there each lane has a
+// line of its own, one after another, of a share, from a line's beginning until it ends.
+var (
+	before = lines(`mov\.u32 \S+, %ctaid\.x;`, `ld\.param\.u32 \S+, \[\w*_launch\+100\];`, `setp\.lt\.u32 %lasts, \S+, \S+;`)
+	places = lines(`mov\.u32 \S+, %tid\.x;`, `mul\.wide\.u32 \S+, \S+, 128;`, `mov\.u32 \S+, %ntid\.x;`, `mul\.wide\.u32 \S+, \S+, 128;`)
+	back   = lines(`div\.u64 (\S+), \S+, \S+;(?s:.*?)`, `mad\.lo\.u64 (\S+), (\S+), \S+, \S+;`, `add\.u64 (\S+), (\S+), (\S+);`,
+		`and\.b64 \S+, (\S+), -128;`, `add\.u64 \S+, \S+, \S+;`, `back_\d+:`, `setp\.ge\.u64 \S+, (\S+), (\S+);`, `@\S+ bra taken_\d+;`,
+		`applypriority\.global\.L2::evict_normal \[(\S+)\], 128;`)
 )
 
 // Every load has the policy, by itself, with neighbours or of a lane's several elements, and
@@ -43,9 +56,19 @@ func TestWhatIsReadLasts(t *testing.T) {
 			}
 			require.Equal(t, strings.Count(usual, "ld.global"), loads)
 			require.Positive(t, loads)
-			ends := strings.Count(text, "@%lasts ret;") // of lanes with several elements, and with what is left
-			require.Positive(t, ends)
-			require.Equal(t, 2*ends, strings.Count(text, "applypriority.global.L2::evict_normal"), name)
+			require.Regexp(t, before, text)
+			ends := regexp.MustCompile(`(?s)@%lasts ret;\n(.*?)\n\tret;`).FindAllStringSubmatch(text, -1) // of lanes with several elements, and with what is left
+			require.NotEmpty(t, ends)
+			for _, end := range ends {
+				require.Equal(t, 2, strings.Count(end[1], "applypriority"), "the slots that are read")
+				require.Regexp(t, places, end[1])
+				slots := back.FindAllStringSubmatch(end[1], -1)
+				require.Len(t, slots, 2)
+				for _, m := range slots {
+					share, at, end := m[1], m[2], m[4]
+					require.Equal(t, []string{share, at, share, at, at, end, at}, []string{m[3], m[5], m[6], m[7], m[8], m[9], m[10]})
+				}
+			}
 		}
 	}
 }

@@ -130,10 +130,44 @@ func TestScratchOfCollectives(t *testing.T) {
 			}
 		}
 		most := mostTogether
-		if c.kind == "scan" {
+		if c.kind == "scan" && c.n <= scansAtOnce {
 			most = mostScans
 		}
 		require.LessOrEqual(t, p.SharedBytes(c.lanes), min(leastShared, c.shared+scratchAt+max(most, c.lanes*size)), "%v", c)
+	}
+}
+
+// A warp has as many scans at once as leave every warp some, up to what its lanes hold: the
+// lanes of each are few where these are many.
+func TestScansOfAWarp(t *testing.T) {
+	for _, c := range []struct {
+		n, lanes int
+		widths   []int // of the groups in which they are done
+	}{
+		{1, 256, []int{32}}, {16, 256, []int{16}}, {19, 256, []int{32}}, {32, 256, []int{8}}, {40, 256, []int{8, 32}}, {48, 256, []int{8, 16}},
+		{49, 256, []int{32, 32, 32, 32}}, {64, 256, []int{32, 32, 32, 32}}, {12, 64, []int{8}}, {32, 64, []int{2}}, {24, 96, []int{4}}, {32, 512, []int{32, 32}},
+	} {
+		var b strings.Builder
+		b.WriteString("slot a f32\nslot b f32\n ldg.f32 x, a[index]\n mov.f32 y, x\n")
+		for i := range c.n {
+			fmt.Fprintf(&b, " add.f32 s%d, x, %[1]d.0\n", i)
+		}
+		for i := range c.n {
+			fmt.Fprintf(&b, " block_scan_add.f32 s%d, s%[1]d\n", i)
+		}
+		for i := range c.n {
+			fmt.Fprintf(&b, " add.f32 y, y, s%d\n", i)
+		}
+		text, err := fromText(t, b.String()+" stg.f32 y, b[index]\n exit").Text(Options{Block: c.lanes, Lanes: c.lanes})
+		require.NoError(t, err)
+		var widths []int
+		for _, m := range regexp.MustCompile(`shr\.u32 %tr\d+, %lane, (\d+);\n\tand\.b32 %tr\d+, %lane, (\d+);`).FindAllStringSubmatch(text, -1) {
+			shift, err := strconv.Atoi(m[1])
+			require.NoError(t, err)
+			require.Equal(t, strconv.Itoa(1<<shift-1), m[2])
+			widths = append(widths, 1<<shift)
+		}
+		require.Equal(t, c.widths, widths, "%v", c)
 	}
 }
 

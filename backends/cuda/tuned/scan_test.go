@@ -26,6 +26,7 @@ func TestScansHaveTheLibrarysBits(t *testing.T) {
 			{2, 8192, 0, 132}, {1, 16384, 8, 132}, {3, 20000, 8, 132}, {2, 70000, 8, 132}, {1, 65536 + 256, 16, 132},
 			{1, 131072, 16, 132}, {2, 200001, 16, 132}, {2, 40000, 0, 132}, {1, 600000, 8, 132},
 			{3, 24576, 0, 1}, {3, 32768, 8, 1}, {4, 17001, 8, 1}, {3, 200001, 16, 1}, {3, 1 << 18, 0, 1},
+			{1, 1<<18 + 600, 16, 0},
 		} {
 			if brief.Skips(i+k, 5) {
 				continue
@@ -36,7 +37,7 @@ func TestScansHaveTheLibrarysBits(t *testing.T) {
 				plan, err := tuned.Plan(kernels.Cumsum, typ, []int64{c.rows, c.cols}, d)
 				require.NoError(t, err)
 				meet := met(t, plan)
-				if c.processors == 1 {
+				if c.processors == 1 && c.cols <= 1<<18 {
 					require.False(t, meet)
 					require.Len(t, plan.Steps, 1)
 				}
@@ -122,6 +123,9 @@ func TestScansSteps(t *testing.T) {
 		require.Len(t, p.Steps, 1)
 		require.EqualValues(t, c.grid, p.Steps[0].Grid[0], "%v", c)
 	}
+	p, err := tuned.Plan(kernels.Cumsum, isa.F32, []int64{396, 1<<18 + 1}, tuned.Device{Processors: 132, Meet: 8})
+	require.NoError(t, err)
+	require.Len(t, p.Steps, 3, "a block has the sums of 1,024 chunks at most")
 	for _, d := range [][]int64{{3, 256}, {0, 512}, {4, 0}, {1 << 31, 1 << 31}} {
 		p, err := tuned.Plan(kernels.Cumsum, isa.F32, d, tuned.Device{Processors: 132})
 		require.NoError(t, err)
