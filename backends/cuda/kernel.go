@@ -150,8 +150,8 @@ func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
 	}
 }
 
-// Specialize makes the variant that a launch needs: vectors depend on addresses
-// modulo 16.
+// Specialize makes the variant that a launch needs: which one depends on addresses modulo 16,
+// and on how many elements and bytes there are.
 func (k *kernel) Specialize(l *backends.Launch, try bool) error {
 	space, _ := k.spaces.Get().(*ptx.Space)
 	if space == nil {

@@ -84,7 +84,7 @@ func TestLongLaunchesAreDependent(t *testing.T) {
 		dependent int
 	}{
 		"long":            {func(*fakeRig) {}, 20},
-		"few bytes":       {func(r *fakeRig) { r.l.Slots[0].Bytes -= 1 << 20 }, 0},
+		"few bytes":       {func(r *fakeRig) { r.l.Slots[0].Bytes-- }, 0},
 		"few steps":       {func(r *fakeRig) { r.blocks(4); r.l.Slots[0].Bytes = 1 << 40 }, 0},
 		"an older device": {func(r *fakeRig) { r.d.compute = 89 }, 0},
 		"an older driver": {func(r *fakeRig) { r.api.Version = 12000 }, 0},
@@ -93,7 +93,7 @@ func TestLongLaunchesAreDependent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeRig(t, fakeAdd, 3)
 			r.blocks(1 << 12)
-			r.l.Slots[0].Bytes = dependentBytes - 2*4*int64(r.l.N)
+			r.l.Slots[0].Bytes, r.l.Slots[1].Bytes, r.l.Slots[2].Bytes = dependentBytes/2, 0, dependentBytes/2
 			c.change(r)
 			r.series(t, 20, r.k)
 			require.Equal(t, c.dependent, r.calls["dependent"])

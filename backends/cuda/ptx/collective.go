@@ -409,8 +409,8 @@ func (e *emitter) scanWarp(op isa.Op, t isa.Type, v string) string {
 func (e *emitter) scanTogether(op isa.Op, t isa.Type, v []string) (results []string) {
 	lanes, warps := e.opt.Block, e.opt.Block/warp
 	word, size := scratchType(t)
-	// Of as many scans as all warps have at once: shuffles are what takes longest, and of
-	// more at once fewer rounds have them.
+	// A warp has parts for several scans where there are enough for all warps: shuffles are what
+	// takes longest, and the more parts a warp has, the fewer rounds have them.
 	each := 1
 	for e.p.shares() && 2*each*warps <= len(v) && len(v)%(2*each) == 0 && 2*each*lanes <= warp*mostOfScan {
 		each *= 2

@@ -345,7 +345,7 @@ func (e *emitter) module() string {
 		if e.scans && e.opt.Block <= 256 {
 			least = 2
 			if e.p.run >= manyScans { // what they scan is most of what lanes have
-				least = max(least, registers/e.opt.Block/(e.p.run*e.p.element/4+e.besideScans()))
+				least = min(max(least, registers/e.opt.Block/(e.p.run*e.p.element/4+e.besideScans())), mostAtOnce)
 			}
 		}
 		fmt.Fprintf(&b, ".minnctapersm %d\n", least)

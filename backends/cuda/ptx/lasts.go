@@ -9,8 +9,12 @@ import "fmt"
 // take that back from their share of every slot that is read: blocks and what they read are
 // taken to be in one order. Where they aren't, no more is lost than some of the cache.
 
-// cacheLine is how many bytes the L2 cache has or has not at a time.
-const cacheLine = 128
+// cacheLine is how many bytes the L2 cache has or has not at a time, and mostBack how many of a
+// slot a block takes back at most: few blocks have large shares, whose beginnings are long gone.
+const (
+	cacheLine = 128
+	mostBack  = 16 << 20
+)
 
 // hint and policy are what a load has behind its space and behind its address.
 func (e *emitter) hint(s *spot) string {
@@ -56,14 +60,18 @@ func (e *emitter) takeBack() {
 	e.line("mul.wide.u32 %s, %s, %d;", first, n, cacheLine)
 	e.line("mov.u32 %s, %%ntid.x;", n)
 	e.line("mul.wide.u32 %s, %s, %d;", step, n, cacheLine)
+	e.line("add.u64 %s, %s, 1;", block, block)
 	for i, s := range e.fn.Slots {
 		if !s.Reads {
 			continue
 		}
 		share, at, end, id := e.temp(bankRD), e.temp(bankRD), e.temp(bankRD), e.place()
 		e.line("div.u64 %s, %s, %s;", share, e.u64(e.p.Layout.bytes(i)), grid)
-		e.line("mad.lo.u64 %s, %s, %s, %s;", at, share, block, e.u64(e.p.Layout.Base(i)))
-		e.line("add.u64 %s, %s, %s;", end, at, share)
+		e.line("setp.eq.u64 %s, %s, 0;", p, share)
+		e.line("@%s bra taken_%d;", p, id)
+		e.line("mad.lo.u64 %s, %s, %s, %s;", end, share, block, e.u64(e.p.Layout.Base(i)))
+		e.line("min.u64 %s, %s, %d;", share, share, mostBack)
+		e.line("sub.u64 %s, %s, %s;", at, end, share)
 		e.line("and.b64 %s, %s, %d;", at, at, -cacheLine)
 		e.line("add.u64 %s, %s, %s;", at, at, first)
 		e.label(fmt.Sprintf("back_%d", id))

@@ -11,12 +11,13 @@ import (
 func lines(l ...string) *regexp.Regexp { return regexp.MustCompile(strings.Join(l, `\n\s*`)) }
 
 // The block is compared with the launch block's first that takes back; there each lane has a
-// line of its own, one after another, of a share, from a line's beginning until it ends.
+// line of its own, one after another, of a share, where there is one, from the beginning of a
+// line, at most mostBack before it ends, until it ends.
 var (
 	before = lines(`mov\.u32 \S+, %ctaid\.x;`, `ld\.param\.u32 \S+, \[\w*_launch\+100\];`, `setp\.lt\.u32 %lasts, \S+, \S+;`)
 	places = lines(`mov\.u32 \S+, %tid\.x;`, `mul\.wide\.u32 \S+, \S+, 128;`, `mov\.u32 \S+, %ntid\.x;`, `mul\.wide\.u32 \S+, \S+, 128;`)
-	back   = lines(`div\.u64 (\S+), \S+, \S+;(?s:.*?)`, `mad\.lo\.u64 (\S+), (\S+), \S+, \S+;`, `add\.u64 (\S+), (\S+), (\S+);`,
-		`and\.b64 \S+, (\S+), -128;`, `add\.u64 \S+, \S+, \S+;`, `back_\d+:`, `setp\.ge\.u64 \S+, (\S+), (\S+);`, `@\S+ bra taken_\d+;`,
+	back   = lines(`div\.u64 (\S+), \S+, \S+;`, `setp\.eq\.u64 (\S+), (\S+), 0;`, `@(\S+) bra taken_\d+;(?s:.*?)`, `mad\.lo\.u64 (\S+), (\S+), \S+, \S+;`,
+		`min\.u64 (\S+), (\S+), 16777216;`, `sub\.u64 (\S+), (\S+), (\S+);`, `and\.b64 \S+, (\S+), -128;`, `add\.u64 \S+, \S+, \S+;`, `back_\d+:`, `setp\.ge\.u64 \S+, (\S+), (\S+);`, `@\S+ bra taken_\d+;`,
 		`applypriority\.global\.L2::evict_normal \[(\S+)\], 128;`)
 )
 
@@ -65,8 +66,9 @@ func TestWhatIsReadLasts(t *testing.T) {
 				slots := back.FindAllStringSubmatch(end[1], -1)
 				require.Len(t, slots, 2)
 				for _, m := range slots {
-					share, at, end := m[1], m[2], m[4]
-					require.Equal(t, []string{share, at, share, at, at, end, at}, []string{m[3], m[5], m[6], m[7], m[8], m[9], m[10]})
+					share, none, end, at := m[1], m[2], m[5], m[9]
+					require.Equal(t, []string{share, none, share, share, share, end, share, at, at, end, at},
+						[]string{m[3], m[4], m[6], m[7], m[8], m[10], m[11], m[12], m[13], m[14], m[15]})
 				}
 			}
 		}

@@ -29,7 +29,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/17"
+const Version = "ptx/18"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -93,7 +93,7 @@ type Options struct {
 	// that others' kernels that read before they wait find what was written. From sm_90 on.
 	Waits bool
 	// Lasts: what is read lasts in the L2 cache longer than what is written, but for the
-	// end of it: see Environment.Tail. From compute capability 8.0 on.
+	// end of it: see Environment.Tail. With Waits, which devices have that can do that.
 	Lasts bool
 }
 

@@ -19,9 +19,9 @@ const (
 	leastShared  = 64 << 10
 )
 
-// mostScans is mostTogether of scans: of blocks of 256 lanes 32 of f32. The more, the fewer
-// shuffles they take (scanTogether), so that they are worth the room, a little apart from each
-// other; but where a run has more than scansAtOnce, and its blocks so many registers that two
+// mostScans is mostTogether of scans: of blocks of 256 lanes 32 of f32, scanApart elements apart
+// from each other. The more, the fewer shuffles they take (scanTogether), so that they are worth
+// the room; but where a run has more than scansAtOnce, and its blocks so many registers that two
 // are at work at once at most, what the room takes from the L1 cache is worth more.
 const (
 	mostScans   = 32 * (256 + scanApart) * 4
@@ -30,10 +30,12 @@ const (
 )
 
 // Blocks that do so many scans together have registers for what they scan and for what is
-// beside it: as many blocks are at work at once as a multiprocessor has registers for.
+// beside it: as many blocks are at work at once as a multiprocessor has registers for, but no
+// more than mostAtOnce are asked for, since a program may hold more beside than was seen.
 const (
-	manyScans = 16
-	registers = 64 << 10
+	manyScans  = 16
+	registers  = 64 << 10
+	mostAtOnce = 3
 )
 
 // besideScans is how many registers a lane has beside what it scans, as ptxas was seen to need.

@@ -33,7 +33,8 @@ const (
 )
 
 // roundChunks is how many chunks of f32 a block has in a round: three blocks are at work
-// on a multiprocessor then, where it has the registers for two of mostRegisters.
+// on a multiprocessor then, where it has the registers for two of mostRegisters. A chunk of
+// sums is of whole rounds.
 const roundChunks = 32
 
 // scanShape is which chunks a block has.
