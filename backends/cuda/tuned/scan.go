@@ -33,9 +33,13 @@ const (
 )
 
 // roundChunks is how many chunks of f32 a block has in a round: three blocks are at work
-// on a multiprocessor then, where it has the registers for two of mostRegisters. A chunk of
-// sums is of whole rounds.
-const roundChunks = 32
+// on a multiprocessor then, where it has the registers for two of mostRegisters. Where there
+// are several chunks of sums, each is of whole rounds. Rows of fewer than fewestRounds aren't
+// worth it: of two, blocks that meet are as fast, of a little more they are faster.
+const (
+	roundChunks  = 32
+	fewestRounds = 3
+)
 
 // scanShape is which chunks a block has.
 type scanShape struct {
@@ -68,9 +72,12 @@ func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, col
 	}
 	s := scanShape{part: scanRow, t: t, out: out, blocks: ceil(chunks*wide, registers)}
 	s.each = ceil(chunks, s.blocks)
-	if s.blocks > 1 && chunks <= mostTotals && full(rows, t, d) {
+	if rounds := chunks * wide / roundChunks; rounds >= fewestRounds && chunks <= mostTotals && full(rows, chunks, t, d) {
 		s.part, s.each = scanRounds, roundChunks/wide
 		s.blocks = ceil(chunks, s.each)
+		if chunks <= scanChunk {
+			s.each = ceil(chunks, s.blocks)
+		}
 	} else if s.blocks > 1 && (s.blocks > d.meet(s.blocks) || s.blocks*s.each > mostTotals) {
 		s.part, s.each = scanTotals, warpRegisters/wide
 		s.blocks = ceil(chunks, s.each)
@@ -123,13 +130,15 @@ func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, col
 	return true, add(s, x, before, y)
 }
 
-// full reports whether a device is full of rows that have a block each. Elements of two bytes
-// are many for the bytes there are to read, so that fewer blocks do.
-func full(rows int64, t isa.Type, d Device) bool {
-	if t.Size() < 4 {
+// full reports whether a device is full of rows that have a block each, on average while the
+// launch lasts three fifths of what it has at once. Elements of two bytes are many for the bytes
+// there are to read, so that fewer blocks do where rows aren't long.
+func full(rows, chunks int64, t isa.Type, d Device) bool {
+	if t.Size() < 4 && chunks <= mostTotals/2 {
 		return rows >= d.Processors
 	}
-	return rows >= 3*d.Processors
+	atOnce := max(1, 3*d.Processors)
+	return rows >= atOnce && 5*rows >= 3*atOnce*ceil(rows, atOnce)
 }
 
 // alone reports whether a block has a whole row.
