@@ -208,7 +208,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         benchmark = Benchmark(args.rounds, args.only)
-    except hg.BackendError as error:
+    except hg.errors.BackendError as error:
         sys.exit(f"bench cuda: {error}")
     every = benchmark.pieces()
     chosen = [p for p in every if p.stage in (args.stage or STAGES)]

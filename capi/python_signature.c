@@ -147,7 +147,7 @@ static void unexpected(const signature *s, py_object *keyword) {
     if (used + strlen(name) + 3 > sizeof names) break;
     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", name);
   }
-  py.PyErr_Format(py.PyExc_TypeError, "%s() got an unexpected keyword argument '%s'; it has %s%s", s->method.name,
+  py.PyErr_Format(py.PyExc_TypeError, "%s() got an unexpected keyword argument '%s'; it has %s, stream, out%s", s->method.name,
                   text_of(keyword), names, text_of(hint));
   py.Py_DecRef(hint);
 }

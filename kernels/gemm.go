@@ -107,7 +107,7 @@ func matmulShape(l []Layout) ([]int64, error) {
 	a, b := l[0].Shape, l[1].Shape
 	row, column := len(a) == 1, len(b) == 1
 	if k := a[len(a)-1]; k != b[max(0, len(b)-2)] && (row || column) {
-		return nil, fmt.Errorf("gemm: there is no product of %s and %s", shapeText(a), shapeText(b))
+		return nil, noProduct("gemm", a, b, b[max(0, len(b)-2)])
 	}
 	shape, err := productShape("gemm", []Layout{asMatrix(l[0], row, 0), asMatrix(l[1], column, 1)})
 	if err != nil {
@@ -203,12 +203,21 @@ func planProduct(op string, l []Layout, few, part int64) (*Plan, error) {
 	return p, nil
 }
 
+// noProduct says that factors of such shapes have none: the last dimension of the first meets
+// another size of the second.
+func noProduct(op string, a, b []int64, meets int64) error {
+	return fmt.Errorf("%s: there is no product of %s and %s: the first has %d in its last dimension, and meets %d of the second", op, shapeText(a), shapeText(b), a[len(a)-1], meets)
+}
+
 // productSizes checks shapes and returns what they say. batches is the shape of
 // the stack.
 func productSizes(op string, l []Layout) (m, n, k int64, batches []int64, err error) {
 	rank := [3]int{len(l[0].Shape) - 2, len(l[1].Shape) - 2, len(l[2].Shape) - 2}
 	a, b, c := l[0].Shape[rank[0]:], l[1].Shape[rank[1]:], l[2].Shape[rank[2]:]
-	if a[1] != b[0] || c[0] != a[0] || c[1] != b[1] {
+	if a[1] != b[0] {
+		return 0, 0, 0, nil, noProduct(op, a, b, b[0])
+	}
+	if c[0] != a[0] || c[1] != b[1] {
 		return 0, 0, 0, nil, fmt.Errorf("%s: a product of %s and %s is no %s", op, shapeText(a), shapeText(b), shapeText(c))
 	}
 	batches = l[2].Shape[:rank[2]]
@@ -227,7 +236,7 @@ func productShape(op string, l []Layout) ([]int64, error) {
 	a, b := l[0].Shape, l[1].Shape
 	stacks := [2][]int64{a[:len(a)-2], b[:len(b)-2]}
 	if a[len(a)-1] != b[len(b)-2] {
-		return nil, fmt.Errorf("%s: there is no product of %s and %s", op, shapeText(a[len(a)-2:]), shapeText(b[len(b)-2:]))
+		return nil, noProduct(op, a[len(a)-2:], b[len(b)-2:], b[len(b)-2])
 	}
 	shape, ok := joined(stacks[:]...)
 	if !ok {

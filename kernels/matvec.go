@@ -58,7 +58,7 @@ func columns(l []Layout) ([]Layout, error) {
 	}
 	a, x := l[0].Shape, l[1].Shape
 	if a[len(a)-1] != x[len(x)-1] {
-		return nil, fmt.Errorf("matvec: there is no product of %s and %s", shapeText(a), shapeText(x))
+		return nil, noProduct("matvec", a, x, x[len(x)-1])
 	}
 	if len(l) > 2 {
 		if y := l[2].Shape; a[len(a)-2] != y[len(y)-1] {

@@ -371,7 +371,7 @@ func TestShapesAreRefused(t *testing.T) {
 		{kernels.Softmax, []kernels.Layout{f(3, 4), f(12)}, 1, "input has shape (3, 4), and output has (12,)"},
 		{kernels.MSELoss, []kernels.Layout{f(3), f(4), f(1)}, 0, "pred has shape (3,), and target has (4,)"},
 		{kernels.MSELoss, []kernels.Layout{f(3), f(3), f(2)}, 0, "the result is one number"},
-		{kernels.Gemm, []kernels.Layout{f(3, 4), f(5, 6), f(3, 6)}, 0, "a product of (3, 4) and (5, 6) is no (3, 6)"},
+		{kernels.Gemm, []kernels.Layout{f(3, 4), f(5, 6), f(3, 6)}, 0, "there is no product of (3, 4) and (5, 6): the first has 4 in its last dimension, and meets 5 of the second"},
 		{kernels.Gemm, []kernels.Layout{f(3, 4), f(4), f(4)}, 0, "c has shape (4,); the result has (3,)"},
 		{kernels.Gemm, []kernels.Layout{f(3, 4), f(4), f(3, 1)}, 0, "c has shape (3, 1); the result has (3,)"},
 		{kernels.Gemm, []kernels.Layout{f(4), f(2, 4, 5), f(5)}, 0, "c has shape (5,); the result has (2, 5)"},

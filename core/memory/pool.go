@@ -534,10 +534,10 @@ func (p *Pool) SetLimit(bytes int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if bytes < 0 {
-		return status.Errorf(status.Invalid, "memory limit is %d bytes; expected 0 (none) or more", bytes)
+		return status.Errorf(status.Invalid, "set_memory_limit: limit is %d bytes; expected 0 (none) or more", bytes)
 	}
 	if bytes > 0 && bytes < p.stats.InUse {
-		return status.Errorf(status.Invalid, "memory limit of %s is below the %s in use", status.Size(bytes), status.Size(p.stats.InUse))
+		return status.Errorf(status.Invalid, "set_memory_limit: limit of %s is below the %s in use", status.Size(bytes), status.Size(p.stats.InUse))
 	}
 	p.stats.Limit = bytes
 	return nil

@@ -251,7 +251,7 @@ func TestBoundsOfSizes(t *testing.T) {
 	require.EqualValues(t, MaxBytes, p.Stats().InUse)
 
 	for limit, message := range map[int64]string{
-		-1: "memory limit is -1 bytes; expected 0 (none) or more", 0: "", 1: "memory limit of 1 bytes is below the 64 PiB in use",
+		-1: "set_memory_limit: limit is -1 bytes; expected 0 (none) or more", 0: "", 1: "set_memory_limit: limit of 1 bytes is below the 64 PiB in use",
 		MaxBytes - 1: "below the 64 PiB in use", MaxBytes: "", MaxBytes + 1: "",
 	} {
 		before := p.Stats().Limit

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hologram import errors
 from hologram._version import __version__
-from hologram.errors import DeviceLostError, HologramError, OutOfMemoryError, ProgramFault
+from hologram.errors import BackendError, DeviceLostError, HologramError, OutOfMemoryError, ProgramFault
 
 if TYPE_CHECKING:
     from hologram import backend, ops
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hologram.stream import Event, Stream
 
 __all__ = [
+    "BackendError",
     "BackendType",
     "Buffer",
     "DeviceLostError",

@@ -110,7 +110,12 @@ def _program(path: str, stdin: _Input) -> hologram.Program:
 def _info(_: argparse.Namespace) -> int:
     print(f"hologram {hologram.__version__} (C ABI {hologram.abi_version()}), numpy {_numpy().__version__}")
     print(f"python   {sys.version.split()[0]} on {sys.platform}")
-    print(f"threads  {hologram.num_threads()}")
+    whole = True
+    try:
+        print(f"threads  {hologram.num_threads()}")
+    except hologram.HologramError as error:
+        whole = False
+        print(f"threads  not known: {error}")
     print("backends")
     for backend in hologram.backend.backends():
         name = f"  {backend['name']:<8}"
@@ -121,15 +126,19 @@ def _info(_: argparse.Namespace) -> int:
             print(f"{name} {_paint('available', _GREEN, sys.stdout)}: {backend['device']}{others}{threads}{mark}")
         else:
             print(f"{name} {_paint('not available', _DIM, sys.stdout)}: {_reason(backend)}")
-    with hologram.Executor() as executor:
-        kernels, memory = executor.kernel_stats(), executor.memory_stats()
+    try:
+        with hologram.Executor() as executor:
+            kernels, memory = executor.kernel_stats(), executor.memory_stats()
+    except hologram.HologramError as error:
+        print(f"caches   not known: {error}")
+        return 1
     print(
         f"caches   kernels of {executor.backend}: {kernels['entries']} of {kernels['limit']}, in memory, "
         f"{kernels['hits']} hits, {kernels['misses']} misses"
     )
     limit = f"limit {memory['limit']} bytes" if memory["limit"] else "no limit"
     print(f"memory   {memory['reserved']} bytes reserved, {limit}")
-    return 0
+    return 0 if whole else 1
 
 
 def _reason(backend: dict[str, Any]) -> str:
@@ -175,7 +184,12 @@ def _unfit(folder: Path) -> str:
 def _cache(args: argparse.Namespace) -> int:
     folder = _cache_folder()
     if folder is None:
-        print("machine code is not kept: HOLOGRAM_CACHE_DIR is off, or there is no folder for caches")
+        off = os.environ.get("HOLOGRAM_CACHE_DIR") == "off"
+        why = "HOLOGRAM_CACHE_DIR is off" if off else "there is no folder for caches: HOME and XDG_CACHE_HOME are unset"
+        print(f"machine code is not kept: {why}")
+        return 0
+    if folder.exists() and not folder.is_dir():
+        print(f"{folder}: nothing is kept, because it is no folder; HOLOGRAM_CACHE_DIR names it")
         return 0
     if not folder.is_dir():
         print(f"{folder}: nothing is kept there yet")
@@ -527,7 +541,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--block", type=_counts, help="lanes of a block, such as 256 or 16,16")
         command.add_argument("--fuel", type=int, help="the rounds of loops that a lane may take")
         if name == "run":
-            command.add_argument("--backend", default="auto", help="auto, cpu, interp, …")
+            command.add_argument("--backend", default="auto", help="auto, cpu, cuda, cuda:1 (the second GPU), interp")
             command.add_argument(
                 "--stats", action="store_true", help="tell on stderr what the kernel cache and the memory pool did"
             )

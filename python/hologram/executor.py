@@ -55,7 +55,7 @@ class Executor(ExecutorBase):
         backend: "cpu", "interp" (the slow reference interpreter), "cuda", "metal", or "auto" for the first of metal,
             cuda and cpu that is there; why one before was not taken is logged once. "cuda:1" is the second of several
             devices.
-        memory_limit: The bytes that this executor's buffers may take together; no limit without it.
+        memory_limit: The bytes that this executor's buffers may take together; no limit without it, or if it is 0.
 
     Attributes:
         backend: The name of the backend, never "auto".
@@ -237,6 +237,8 @@ class Executor(ExecutorBase):
         if _wrapped.in_device_memory(array):
             raise _wrapped.elsewhere(self, "from_numpy", f"{type(array).__name__} in a GPU's memory")
         array = np.asarray(array)
+        if not array.size:
+            raise InvalidArgumentError(f"from_numpy: array has shape {array.shape}; expected an element or more")
         buffer = self.allocate(array.shape, array.dtype, zero=False)
         buffer.from_numpy(array, stream=stream)
         return buffer

@@ -116,9 +116,9 @@ def _last(what: str, x: Tensor, shape: Sequence[int], *parameters: Optional[Tens
     given = list(shape)
     if not given or list(x.shape[x.ndim - len(given) :]) != given or len(given) > x.ndim:
         raise RuntimeError(f"{what}: normalized_shape is {given}; the input's shape {tuple(x.shape)} doesn't end so")
-    for parameter in parameters:
+    for name, parameter in zip(("weight", "bias"), parameters):
         if parameter is not None and list(parameter.shape) != given:
-            raise RuntimeError(f"{what}: a parameter has the shape {tuple(parameter.shape)}; expected {tuple(given)}")
+            raise RuntimeError(f"{what}: {name} has the shape {tuple(parameter.shape)}; expected {tuple(given)}")
     return list(range(x.ndim - len(given), x.ndim))
 
 

@@ -184,6 +184,14 @@ def test_an_engine_is_chosen_by_hologram_cpu_engine() -> None:
     assert said in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("name", ["HOLOGRAM_NUM_THREADS", "HOLOGRAM_CPU_ENGINE"])
+def test_info_lists_the_backends_whatever_the_environment_says(name: str) -> None:
+    done = script("import sys\nfrom hologram import cli\nsys.exit(cli.main(['info']))", **{name: "fast"})
+    assert done.returncode == 1, done.stderr
+    assert "threads  not known: " in done.stdout and f'{name} is "fast"' in done.stdout
+    assert all(f"\n  {backend} " in done.stdout for backend in ("cpu", "interp", "cuda")), done.stdout
+
+
 # ---- bools and masks
 
 

@@ -396,6 +396,12 @@ def test_cupy_s_arrays(cuda: hg.Executor, cupy: Any) -> None:
         assert isinstance(twice(y), cupy.ndarray) and twice(y)[5].item() == 2
 
 
+def test_kernels_take_what_cudas_interface_alone_shows(cuda: hg.Executor) -> None:
+    found = hg.cos(ByInterface(buffer(cuda, np.arange(4))))
+    assert isinstance(found, hg.Buffer)
+    np.testing.assert_allclose(found.to_numpy(), np.cos(np.arange(4)), rtol=1e-6)
+
+
 def test_cupy_sees_buffers_in_place(cuda: hg.Executor, cupy: Any) -> None:
     b = buffer(cuda, np.arange(100))
     for array in (cupy.asarray(b), cupy.from_dlpack(b)):

@@ -331,3 +331,12 @@ def test_out_of_another_type() -> None:
     wide = np.empty(2, np.int64)
     f(np.array([100, 7], np.int8), np.int8(2), out=wide)
     assert wide.tolist() == [-56, 14]  # computed as the arguments are
+
+
+def test_what_cudas_interface_shows_is_asked_of_cuda() -> None:
+    class Array:
+        def __init__(self) -> None:
+            self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (1 << 40, False), "version": 3}
+
+    with pytest.raises(hg.BackendError):  # there is no GPU here, or no memory of its at that address
+        hg.sin(Array())

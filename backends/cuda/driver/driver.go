@@ -298,7 +298,7 @@ func (a *API) start() error {
 	switch r := a.Init(0); r {
 	case Success:
 	case NoDevice:
-		return &Unavailable{"the driver finds no device"}
+		return &Unavailable{noDevice}
 	default:
 		return &Unavailable{fmt.Sprintf("the driver does not start: %s", a.reason(r))}
 	}
@@ -307,10 +307,13 @@ func (a *API) start() error {
 		return &Unavailable{fmt.Sprintf("the driver does not count its devices: %s", a.reason(r))}
 	}
 	if n == 0 {
-		return &Unavailable{"the driver finds no device"}
+		return &Unavailable{noDevice}
 	}
 	return nil
 }
+
+// noDevice is the reason where the driver works and has nothing to work with.
+const noDevice = "the driver finds no device: CUDA_VISIBLE_DEVICES hides them, or there is none"
 
 // IsUnavailable reports whether err says that there is no CUDA here.
 func IsUnavailable(err error) bool {

@@ -28,17 +28,22 @@ def dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:
     return found
 
 
+_INTERFACES = ("__dlpack__", "__cuda_array_interface__")
+
+
 def is_array(value: Any) -> bool:
     """Whether a value is an array that says itself what it is."""
-    return isinstance(value, (np.ndarray, Buffer)) or hasattr(value, "__dlpack__")
+    return isinstance(value, (np.ndarray, Buffer)) or any(hasattr(value, name) for name in _INTERFACES)
 
 
 def usable(value: Any) -> Any:
-    """Return an argument, or a Buffer of what only says through DLPack or the buffer protocol what it is."""
+    """Return an argument, or a Buffer of what only says through DLPack, CUDA's or the buffer protocol what it is."""
     if isinstance(value, (np.ndarray, Buffer, bool, int, float, np.generic)) or dtype_of_tensor(value) is not None:
         return value
     if hasattr(value, "__dlpack__"):
         return _results.default_executor(*device_of(value)).wrap(value)
+    if hasattr(value, "__cuda_array_interface__"):
+        return _results.default_executor(2).wrap(value)
     try:
         view = memoryview(value)
     except TypeError:

@@ -157,7 +157,8 @@ class Kernel:
             raise DTypeError(f"{self._name}: {name}: {error}") from None
         raise DTypeError(
             f"{self._name}: {name} is a {type(value).__name__}; expected a Buffer, a numpy array, an object with "
-            "DLPack, or a number" + ("; np.array makes one of it" if isinstance(value, (list, tuple)) else "")
+            "DLPack or __cuda_array_interface__, or a number"
+            + ("; np.array makes one of it" if isinstance(value, (list, tuple)) else "")
         )
 
     def _annotated_kind(self, name: str, annotated: str, value: Any) -> _Kind:
