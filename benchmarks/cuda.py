@@ -6,7 +6,8 @@ It first runs every operation of the library on every dtype on both devices: wha
 it times calls, by turns with torch, torch.compile and CuPy (cuda_workloads.py): what a call on 1,024 elements costs the
 host, which goes on while the GPU works, how many bytes a second calls on arrays of 512 MB move, products, and copies.
 Last comes what the first executor of a process costs. The record ends with the bounds that the project set itself
-(cuda_bounds.py). Where there is a built package but no Go, run it as "python benchmarks/cuda.py".
+(cuda_bounds.py), and README.md's sentence of it is written anew (readme_figures.py). Where there is a built package but
+no Go, run it as "python benchmarks/cuda.py".
 
 All that is done in pieces, and each is kept in cuda.part.json when it is done. A run ends when its --seconds are over,
 with status 3; called again, it goes on. When all pieces are there, the record is written, and cuda.part.json removed.
@@ -30,6 +31,7 @@ import bits
 import creation
 import cuda_bounds
 import cuda_workloads as workloads
+import readme_figures
 import torch
 from cuda_workloads import Workload, measure
 from pieces import Kept, Piece, go_on
@@ -37,7 +39,7 @@ from pieces import Kept, Piece, go_on
 import hologram as hg
 from hologram import _ffi
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results"
 LIBRARIES = ("torch", "torch.compile", "cupy", "hologram", "hologram, tensors")
 
 STAGES = ("bits", "calls", "elementwise", "rows", "products", "copies", "creation")
@@ -59,7 +61,10 @@ class Benchmark:
             if self.only and not re.search(self.only, f"{name} {dtype}"):
                 continue
             seconds = measure(calls, self.gpu.synchronize, 10 if moved or work else 150, self.rounds)
-            rows.append({"workload": name, "dtype": dtype, "n": n, "moved": moved, "work": work, "seconds": seconds})
+            row = {"workload": name, "dtype": dtype, "n": n, "moved": moved, "work": work, "seconds": seconds}
+            if refused := workloads.refused.get((name, dtype)):
+                row["cupy"] = refused
+            rows.append(row)
         return rows
 
     def pieces(self) -> list[Piece]:
@@ -106,12 +111,13 @@ def commit() -> str:
 
 
 def about(gpu: hg.Executor, of: str | None) -> dict[str, str]:
-    """What is measured."""
+    """What is measured, and beside what; of CuPy, where it is missing, why."""
     return {
         "device": gpu.device,
         "hologram": hg.__version__,
         "library": hashlib.sha256(Path(_ffi.path).read_bytes()).hexdigest(),
         "torch": torch.__version__,
+        "cupy": workloads.cupy.__version__ if workloads.cupy is not None else workloads.without_cupy,
         "commit": of or commit(),
     }
 
@@ -119,18 +125,19 @@ def about(gpu: hg.Executor, of: str | None) -> dict[str, str]:
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """A line for each workload: of calls on little microseconds, of large ones TB/s, of products TFLOP/s."""
     copies = cuda_bounds.copied(rows)
+    libraries = [name for name in LIBRARIES if any(name in row["seconds"] for row in rows)]
     lines = [
-        f"| workload | dtype | {' | '.join(LIBRARIES)} | | to torch | to the copy |",
-        "|---" * (5 + len(LIBRARIES)) + "|",
+        f"| workload | dtype | {' | '.join(libraries)} | | to torch | to the copy |",
+        "|---" * (5 + len(libraries)) + "|",
     ]
     for row in rows:
         cells = [row["workload"], row["dtype"]]
         amount = row["work"] or row["moved"]
-        for library in LIBRARIES:
+        for library in libraries:
             seconds = row["seconds"].get(library)
             cells.append("" if seconds is None else f"{amount / seconds / 1e12 if amount else seconds * 1e6:.2f}")
         cells.append("TFLOP/s" if row["work"] else "TB/s" if amount else "µs")
-        cells.append(f"{cuda_bounds.to_torch(row):.2f}")
+        cells.append(cuda_bounds.shown(cuda_bounds.to_torch(row)))
         beside = row["moved"] and row["dtype"] in copies and "copy to" not in row["workload"]
         cells.append(f"{cuda_bounds.to_copy(row, copies):.2f}" if beside else "")
         lines.append(f"| {' | '.join(cells)} |")
@@ -162,6 +169,8 @@ def write(to: Path, kept: Kept, pieces: list[Piece]) -> None:
         f"{machine['device']}, hologram {machine['hologram']}, torch {machine['torch']}, {machine['date']}, commit "
         f"{machine['commit'][:12]}. Written by `./build.sh bench cuda`.",
         "",
+        cuda_bounds.of_cupy(machine["cupy"], rows),
+        "",
         f"The operations of the library gave the CPU's bits in all of {cases} cases (operation × dtype × sizes).",
         "",
         "TB/s count each input and output once; µs are the host's of a call, which on buffers and on torch's tensors",
@@ -187,6 +196,8 @@ def write(to: Path, kept: Kept, pieces: list[Piece]) -> None:
     record = {"machine": {**machine, "cases": cases}, "rows": rows, "creation": taken}
     (to / "cuda.json").write_text(json.dumps(record, indent=1) + "\n")
     (to / "cuda.md").write_text("\n".join(lines) + "\n")
+    if to.resolve() == RESULTS:
+        readme_figures.write(record)
     print("\n".join(lines))
 
 

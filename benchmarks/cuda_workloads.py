@@ -20,10 +20,12 @@ import torch
 
 import hologram as hg
 
+without_cupy = ""  # why it is a peer less
 try:
     import cupy
-except ImportError:  # a peer less
-    cupy = None
+except ImportError as error:
+    cupy, without_cupy = None, "its import failed: " + " ".join(str(error).split())[:200]
+refused: dict[tuple[str, str], str] = {}  # by a row's name and dtype: what CuPy's call raised
 
 Call = Callable[[], Any]
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
@@ -90,12 +92,14 @@ def compiled(function: Callable[..., Any], *arguments: Any) -> Call:
     return functools.partial(torch.compile(function, dynamic=False), *arguments)
 
 
-def with_cupy(calls: dict[str, Call], call: Call) -> None:
-    """Add CuPy's call, if it can be made here: it wants a compiler and headers of CUDA's."""
+def with_cupy(calls: dict[str, Call], call: Call, name: str, dtype: str = "f32") -> None:
+    """Add CuPy's call, if it can be made here: it wants a compiler and headers of CUDA's. If not, keep why."""
+    refused.pop((name, dtype), None)
     try:
         call()
     except Exception as error:
-        print(f"without CuPy: {error!r:.200}", file=sys.stderr)
+        refused[name, dtype] = " ".join(repr(error).split())[:200]
+        print(f"{name} {dtype} without CuPy: {refused[name, dtype]}", file=sys.stderr)
     else:
         calls["cupy"] = call
 
@@ -131,7 +135,7 @@ def small(gpu: hg.Executor) -> Iterator[Workload]:
         calls = {"torch": theirs, "hologram": ours(hx, hy, hc), "hologram, tensors": ours(x, y, c)}
         if cupy is not None and name == "add":
             cx, cy, cc = (cupy.asarray(v) for v in (x, y, c))
-            with_cupy(calls, functools.partial(cupy.add, cx, cy, out=cc))
+            with_cupy(calls, functools.partial(cupy.add, cx, cy, out=cc), name)
         yield Workload(name, "f32", n, calls)
 
 
@@ -194,7 +198,7 @@ def elementwise(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
         operands = (x, y) if arrays == 3 else (x,)
         calls = {"torch": eager, "torch.compile": compiled(function, *operands), "hologram": ours}
         if cx is not None and name in peers:
-            with_cupy(calls, peers[name])
+            with_cupy(calls, peers[name], name)
         wanted = eager()
         ours()
         gpu.synchronize()
@@ -243,7 +247,7 @@ def by_rows(gpu: hg.Executor, dtype: str, rows: int, cols: int) -> Iterator[Work
             cx, co = cupy.asarray(x), cupy.asarray(out)
             kinds_of = {"sums of rows": functools.partial(cupy.sum, cx, axis=1)}
             kinds_of["cumsum"] = functools.partial(cupy.cumsum, cx, axis=1, out=co)
-            with_cupy(calls, kinds_of[name])
+            with_cupy(calls, kinds_of[name], f"{name} {rows}×{cols}")
         wanted = calls["torch"]()
         ours()
         gpu.synchronize()

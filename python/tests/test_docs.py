@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import linecache
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +16,10 @@ import pytest
 
 import hologram as hg
 from hologram import cli
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import cuda_bounds
+import readme_figures
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -130,6 +136,12 @@ def test_figures_are_those_measured() -> None:
     measured = results.read_text("utf-8").splitlines() if results.exists() else []
     assert bool(rows) == bool(measured)
     assert [row for row in rows if row not in measured] == []
+
+
+def test_what_the_readme_says_of_a_gpu_is_what_was_measured() -> None:
+    """Its sentence is that of the record: python3 benchmarks/readme_figures.py writes it anew."""
+    record = json.loads((ROOT / "benchmarks" / "results" / "cuda.json").read_text("utf-8"))
+    assert readme_figures.said() == cuda_bounds.sentence(record) + "\n"
 
 
 def anchors(page: Path) -> set[str]:
