@@ -22,8 +22,8 @@ usage: ./build.sh COMMAND
   wheel            build the manylinux wheel into dist/
   sdist            build the source distribution into dist/
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
-  bench operations every operation, type, size and axis against the best of numpy and torch; --quick in under two
-                   minutes (benchmarks/operations.py)
+  bench operations operations, but losses, norms, gradients and most products, over types, sizes and axes against
+                   the best of numpy and torch; --quick in under two minutes (benchmarks/operations.py)
   bench products   compare the CPU's matrix products with torch's and numpy's (benchmarks/products.py)
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
   bench creation   what the first executor of a process costs (benchmarks/creation.py); of the CPU: creation cpu

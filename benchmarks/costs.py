@@ -11,7 +11,7 @@ import re
 
 import hologram as hg
 
-SIZE = {"i8": 1, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
+SIZE = {"i8": 1, "i16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
 
 # By operation: what its program does with the elements x, y and w; arrays read; and written, of the type or "mask".
 ELEMENT: dict[str, tuple[str, int, int | str]] = {
@@ -30,6 +30,9 @@ ELEMENT: dict[str, tuple[str, int, int | str]] = {
     "vector_sub": ("sub z, x, y", 2, 1),
     "vector_mul": ("mul z, x, y", 2, 1),
     "vector_div": ("div z, x, y", 2, 1),
+    "vector_div by 3": ("div z, x, y", 1, 1),
+    "gemm of 3×3": ("mul z, x, y; fma z, x, y, z; fma z, x, y, z", 2, 1),
+    "gemm of 4×4": ("mul z, x, y; fma z, x, y, z; fma z, x, y, z; fma z, x, y, z", 2, 1),
     "vector_min": ("min z, x, y", 2, 1),
     "vector_max": ("max z, x, y", 2, 1),
     "vector_equal": ("max z, x, y", 2, "mask"),  # a comparison

@@ -1,4 +1,4 @@
-"""Every operation of the library but products against the best of numpy and torch, over types, sizes and axes.
+"""Operations of the library against the best of numpy and torch, over types, sizes and axes.
 
     ./build.sh bench operations              writes benchmarks/results/operations.json and operations.md
     ./build.sh bench operations --quick      fewer types and sizes, in two minutes; writes with --write
@@ -8,6 +8,9 @@ A point is an operation on arrays of one type and one shape. All libraries work 
 exist before, and take turns, round after round. A figure is the speed of Hologram as a multiple of the faster peer's:
 1.25 is a quarter faster than the best of the others. It is the quotient of the best times that each needed; with one
 thread these are processor times, which other processes disturb less than the time that passes.
+
+Losses, norms and gradients are not here; of products stacks of very small matrices are: benchmarks/products.py has the
+others.
 
 The bar is a geometric mean of at least 1 for every operation, and no point below 0.9.
 """
@@ -29,7 +32,7 @@ MOST_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") 
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Compare every operation with the best of numpy and torch.")
+    parser = argparse.ArgumentParser(description="Compare operations with the best of numpy and torch.")
     parser.add_argument("--quick", action="store_true", help="some types and sizes; nothing is written")
     parser.add_argument("--write", action="store_true", help="with --quick: write the record too")
     parser.add_argument("--only", default="", help="a regular expression that the names of the points match")
@@ -60,10 +63,12 @@ TYPES = {
     "f64": torch.float64,
     "bf16": torch.bfloat16,
     "i8": torch.int8,
+    "i16": torch.int16,
     "i32": torch.int32,
     "i64": torch.int64,
 }
 FLOATS = ("f32", "f64", "bf16")
+EVERYWHERE = [name for name in TYPES if name != "i16"]  # which quotients alone have: others of it are as of i8 and i32
 SIZES = [1 << k for k in (10, 13, 15, 18, 20, 23, 26)]
 QUICK_SIZES = [1 << k for k in (10, 15, 20, 23)]
 ROWS = [(64, 128), (1024, 32), (32, 1024), (1024, 1024), (16, 1 << 16), (250_000, 4), (4, 250_000), (4096, 4096)]
@@ -205,6 +210,39 @@ def elementwise(ex: hg.Executor, n: int, dtype: str) -> Iterator[Point]:
     yield point("fill", lambda: ops.fill(ex, out, 3), lambda: nout.fill(3), lambda: out.fill_(3))
 
 
+QUOTIENTS = ("i8", "i16", "i32", "i64")
+
+
+def quotients(ex: hg.Executor, n: int, dtype: str) -> Iterator[Point]:
+    """Integer quotients by an array and by a constant, of numbers of two digits, on whose size the time depends.
+
+    Hologram's and torch's are rounded toward zero; numpy's, which has no such, down.
+    """
+    x, y = random((n,), dtype, -100, 100), random((n,), dtype, 1, 100)
+    out = torch.empty_like(x)
+    nx, ny, nout = x.numpy(), y.numpy(), out.numpy()
+    for name, by, nby in ("vector_div", y, ny), ("vector_div by 3", 3, 3):
+        calls: dict[str, Call] = {
+            "hologram": lambda b=by: hg.ops.vector_div(ex, x, b, out),
+            "torch": lambda b=by: torch.div(x, b, rounding_mode="trunc", out=out),
+            "numpy": lambda b=nby: np.floor_divide(nx, b, out=nout),
+        }
+        yield Point(name, dtype, f"{n:,}", calls)
+
+
+def stacks(ex: hg.Executor, count: int, side: int) -> Iterator[Point]:
+    """Products of count pairs of very small matrices."""
+    x, y = (random((count, side, side), "f32") for _ in range(2))
+    out = torch.empty_like(x)
+    nx, ny, nout = x.numpy(), y.numpy(), out.numpy()
+    calls: dict[str, Call] = {
+        "hologram": lambda: hg.ops.gemm(ex, x, y, out),
+        "torch": lambda: torch.matmul(x, y, out=out),
+        "numpy": lambda: np.matmul(nx, ny, out=nout),
+    }
+    yield Point(f"gemm of {side}×{side}", "f32", f"{count:,} × {side} × {side}", calls)
+
+
 # ---- rows ---------------------------------------------------------------------------------------------------------
 
 REDUCTIONS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
@@ -271,7 +309,7 @@ def along(ex: hg.Executor, x: torch.Tensor, axis: int, dtype: str) -> Iterator[P
 
 def points(ex: hg.Executor, quick: bool) -> Iterator[Point]:
     """All points, those of one array of memory after another's."""
-    for dtype in ("f32", "bf16", "i8") if quick else TYPES:
+    for dtype in ("f32", "bf16", "i8") if quick else EVERYWHERE:
         for n in QUICK_SIZES if quick else SIZES:
             if not quick or dtype == "f32" or n in QUICK_OTHERS:
                 yield from elementwise(ex, n, dtype)
@@ -279,6 +317,11 @@ def points(ex: hg.Executor, quick: bool) -> Iterator[Point]:
         for shape in QUICK_ROWS if quick else ROWS:
             if not quick or dtype == "f32" or math.prod(shape) in QUICK_OTHERS:
                 yield from reductions(ex, shape, dtype)
+    for dtype in QUOTIENTS:
+        for n in (1 << 20,) if quick else (1 << 10, 1 << 15, 1 << 20):
+            yield from quotients(ex, n, dtype)
+    for side in (3, 4):
+        yield from stacks(ex, 10_000, side)
 
 
 # ---- measuring ----------------------------------------------------------------------------------------------------

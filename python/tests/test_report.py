@@ -70,6 +70,8 @@ def test_every_operation_of_the_record_has_its_cost():
         ("where", "f32", 1, 13),
         ("reduce_sum", "bf16", 1, 2),
         ("cumsum", "i32", 1, 8),
+        ("vector_div by 3", "i16", 1, 4),
+        ("gemm of 3×3", "f32", 5, 12),
     ],
 )
 def test_costs(operation, dtype, work, size):
