@@ -282,7 +282,7 @@ RECORD = ROOT / "benchmarks" / "results" / "gpu.json"
 
 
 def keep(record: Path) -> None:
-    """Keep a record in the tree."""
+    """Keep a record in the tree, and write its page, where jobs that counted nothing are said to have run."""
     about = json.loads(record.read_text())
     RECORD.write_text(json.dumps(about, indent=1) + "\n")
     lines = [
@@ -295,11 +295,19 @@ def keep(record: Path) -> None:
         "|---|---|---|---|---|---|",
     ]
     rows: dict[str, dict[str, int]] = {}
+    bad: set[str] = set()
     for name, job in about["jobs"].items():
-        row = rows.setdefault(re.sub(r" \d+$", "", name), dict.fromkeys(COLUMNS, 0))
+        kind = re.sub(r" \d+$", "", name)
+        row = rows.setdefault(kind, dict.fromkeys(COLUMNS, 0))
         for column in row:
             row[column] += job[column]
-    lines += [f"| {name} | {' | '.join(str(v) for v in row.values())} |" for name, row in rows.items()]
+        if job["rc"]:
+            bad.add(kind)
+    for name, row in rows.items():
+        cells = [str(v) for v in row.values()]
+        if not any(v for column, v in row.items() if column != "seconds"):
+            cells[0] = "ended in an error" if name in bad else "ran, with status 0"
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     RECORD.with_suffix(".md").write_text("\n".join(lines) + "\n")
     print(f"wrote {RECORD} and gpu.md")
 
@@ -380,10 +388,12 @@ def perform(job: Job, env: dict[str, str], limit: float) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             rc = 124
     text = log.read_text(errors="replace")
+    # What compute-sanitizer sums up comes after the last line of a command.
+    last = next((x for x in reversed(text.splitlines()) if x and not x.startswith("========= ")), "")
     result: dict[str, Any] = {"rc": rc, "seconds": round(time.monotonic() - start), "random": 0}
     for column, verb, word in WORDS:
         result[column] = len(re.findall(rf"^ *--- {verb}", text, re.MULTILINE))
-        result[column] += sum(int(n) for n in re.findall(rf"(\d+) (?:{word})\b", text.splitlines()[-1] if text else ""))
+        result[column] += sum(int(n) for n in re.findall(rf"(\d+) (?:{word})\b", last))
     for n in re.findall(r"(\d+) random programs from seed \d+, no difference", text):
         result["random"] += int(n)
     return result

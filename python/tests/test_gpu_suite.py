@@ -55,6 +55,26 @@ def test_counts_and_goes_on(suite: ModuleType, tmp_path: Path, monkeypatch: pyte
     assert counts == {"go": [2, 1, 0, 0], "random 1": [1, 0, 0, 500], "bad": [5, 2, 0, 0]}
 
 
+def test_what_passed_under_a_sanitizer_is_counted(suite: ModuleType) -> None:
+    """The tool's summary comes after the script's own last line."""
+    text = "========= COMPUTE-SANITIZER\n108 passed\n========= ERROR SUMMARY: 0 errors\n"
+    (suite.HERE / "logs").mkdir()
+    found = suite.perform(say(suite, "sanitizer memcheck library", text), dict(os.environ), 30)
+    assert [found[c] for c in ("rc", "passed", "skipped", "failed")] == [0, 108, 0, 0]
+
+
+@pytest.mark.parametrize(("rc", "says"), [(0, "ran, with status 0"), (1, "ended in an error")])
+def test_a_job_that_counts_nothing_is_said_to_have_run(
+    suite: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rc: int, says: str
+) -> None:
+    monkeypatch.setattr(suite, "RECORD", tmp_path / "gpu.json")
+    job = {"rc": rc, "seconds": 24, "passed": 0, "skipped": 0, "failed": 0, "random": 0}
+    record = {"device": "d", "driver": "1", "date": "2026-01-02", "commit": "c" * 40, "sources": "s"}
+    (tmp_path / "record.json").write_text(json.dumps({**record, "jobs": {"sanitizer memcheck library": job}}))
+    suite.keep(tmp_path / "record.json")
+    assert f"| sanitizer memcheck library | {says} | 0 | 0 | 0 | 24 |" in (tmp_path / "gpu.md").read_text()
+
+
 def test_without_time_there_is_more_to_do(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "jobs", lambda *given: [say(suite, "go", "PASS")])
     assert suite.run(argparse.Namespace(**{**vars(ARGS), "seconds": 1})) == 3
