@@ -144,6 +144,22 @@ def test_what_the_readme_says_of_a_gpu_is_what_was_measured() -> None:
     assert readme_figures.said() == cuda_bounds.sentence(record) + "\n"
 
 
+def test_reasons_for_no_gpu_are_those_that_are_said() -> None:
+    """GPU.md's table has the words of the sources, and all reasons that the driver's package has; … is what varies."""
+    table = (ROOT / "docs" / "GPU.md").read_text("utf-8").partition("| it says |")[2].partition("\n\n")[0]
+    shown = re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)
+
+    def said(file: str, pattern: str) -> set[str]:
+        found = re.findall(pattern, (ROOT / "backends" / "cuda" / file).read_text("utf-8"))
+        return {re.sub(r"%\w(\.%\w)?", "…", text) for text in found}
+
+    reasons = said("driver/driver.go", r'(?:&Unavailable\{(?:fmt\.Sprintf\()?|const noDevice = )"([^"]+)"')
+    assert len(reasons) >= 6
+    of_devices = said("cuda.go", r'fmt\.Errorf\("cuda: ([^"]+)"')
+    assert reasons <= set(shown)
+    assert set(shown) <= reasons | of_devices
+
+
 def anchors(page: Path) -> set[str]:
     """Return the anchors that GitHub gives a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), flags=re.MULTILINE)
