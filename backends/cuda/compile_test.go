@@ -78,6 +78,37 @@ func TestCodeIsKept(t *testing.T) {
 	require.Zero(t, compiled)
 }
 
+// Code is of one device and driver: others' is made for them, and nobody is warned.
+func TestCodeOfAnotherDevice(t *testing.T) {
+	dir, warned, saved := filepath.Join(t.TempDir(), "cache"), 0, warn
+	warn = func(error) { warned++ }
+	defer func() { warn = saved }()
+	other := func(change func(f *fake)) int {
+		f := newFake()
+		change(f)
+		compiled, _ := compileOn(t, f, dir, fakeAdd, nil)
+		return compiled
+	}
+	newer := func(f *fake) { f.api.Version += 10 }
+	older := func(f *fake) {
+		attribute := f.api.DeviceAttribute
+		f.api.DeviceAttribute = func(v *int32, a driver.Attribute, d driver.Device) driver.Result {
+			if a == driver.ComputeMinor {
+				*v = 3
+				return driver.Success
+			}
+			return attribute(v, a, d)
+		}
+	}
+	for _, c := range []struct {
+		change   func(f *fake)
+		compiled int
+	}{{func(*fake) {}, 1}, {newer, 1}, {older, 1}, {func(*fake) {}, 0}, {newer, 0}, {older, 0}} {
+		require.Equal(t, c.compiled, other(c.change))
+	}
+	require.Zero(t, warned)
+}
+
 // Code for which far fewer lanes would be at work is compiled once more, with a cap.
 // What the driver gives a program by itself is found out where that may be so alone.
 func TestKeptCodeHasRoom(t *testing.T) {

@@ -120,6 +120,30 @@ func TestLimit(t *testing.T) {
 	require.Equal(t, []string{stranger}, files(t, dir))
 }
 
+// Many processes that each write little stay within the limit too.
+func TestLimitOfManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	const limit = 20_000
+	for i := range 60 {
+		require.NoError(t, open(t, dir, limit).Put(cubins.KeyOf(fmt.Sprint(i)), make([]byte, 1000)))
+	}
+	info, err := open(t, dir, limit).Info()
+	require.NoError(t, err)
+	require.LessOrEqual(t, info.Bytes, int64(limit))
+}
+
+// What cannot be kept leaves nothing unfinished.
+func TestPutThatFails(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	key := cubins.KeyOf("k")
+	path := filepath.Join(dir, fmt.Sprintf("%x.cubin", key))
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "full"), 0o700))
+	require.Error(t, open(t, dir, 1<<20).Put(key, []byte("code")))
+	require.Equal(t, []string{path}, files(t, dir))
+}
+
 // A folder that others may write to is not used, nor one that is none.
 func TestOwnership(t *testing.T) {
 	if runtime.GOOS == "windows" {

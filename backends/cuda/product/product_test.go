@@ -31,6 +31,7 @@ type shape struct {
 	stack          int64 // 0: no stack
 	apart          int64 // more elements between its matrices
 	off            int   // bytes that A lies beyond a multiple of 16
+	offC           int   // and C
 	split          bool  // k is, into chunks
 	alpha, beta    float64
 }
@@ -92,12 +93,10 @@ func launches(t testing.TB, typ isa.Type, s shape) (*kernels.Plan, []*backends.L
 		}
 	}
 	arrays[3] = make([]byte, plan.Workspace)
-	for i := range arrays { // at a multiple of 16, but for A
+	for i := range arrays { // at a multiple of 16, but for A and C
 		room := make([]byte, len(arrays[i])+32)
 		at := -int(uintptr(unsafe.Pointer(unsafe.SliceData(room)))) & 15
-		if i == 0 {
-			at += s.off
-		}
+		at += map[int]int{0: s.off, 2: s.offC}[i]
 		arrays[i] = append(room[at:at], arrays[i]...)
 	}
 	var all []*backends.Launch
@@ -199,6 +198,9 @@ var shapes = []shape{
 	{m: 16, n: 32, k: 24, transA: true, transB: true, alpha: 1, stack: 2, apart: 1},
 	{m: 128, n: 128, k: 32, transB: true, alpha: 1, stack: 2, apart: 3},
 	{m: 16, n: 32, k: 24, alpha: 1, stack: 2, apart: 4},
+	{m: 33, n: 33, k: 16, alpha: 1, gap: 3},
+	{m: 40, n: 32, k: 16, transA: true, alpha: 1, off: 8},
+	{m: 32, n: 32, k: 16, alpha: 1, beta: 1, offC: 8},
 }
 
 // The code has the bits of the program that it stands in for, in every shape of

@@ -81,4 +81,25 @@ block 32
 	at := strings.Index(text, "ld.global.u64")
 	require.Less(t, at, strings.Index(text, "st.global.f32"))
 	require.Less(t, at, strings.LastIndex(text, "ld.global.f32"))
+
+	// What an atomic leaves behind a barrier is read behind both.
+	text, err = fromText(t, `
+slot x u32
+slot c u32
+slot y u32
+block 32
+  sreg q, lane.x
+  cvt.u64.u32 o, q
+  mul.u64 o, o, 4
+  ldg.u32 a, x[o]
+  stg.u32 a, y[o]
+  bar_sync 0
+  atom_add.u32 was, c[o], a
+  ldg.u32 now, c[o]
+  stg.u32 now, y[o + 1024]
+  exit`).Text(o)
+	require.NoError(t, err)
+	atomic := strings.Index(text, "atom.global")
+	require.Less(t, strings.Index(text, "st.global"), atomic)
+	require.Less(t, atomic, strings.LastIndex(text, "ld.global"), "%s", text)
 }

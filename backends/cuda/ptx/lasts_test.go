@@ -15,10 +15,10 @@ func lines(l ...string) *regexp.Regexp { return regexp.MustCompile(strings.Join(
 // line, at most mostBack before it ends, until it ends.
 var (
 	before = lines(`mov\.u32 \S+, %ctaid\.x;`, `ld\.param\.u32 \S+, \[\w*_launch\+100\];`, `setp\.lt\.u32 %lasts, \S+, \S+;`)
-	places = lines(`mov\.u32 \S+, %tid\.x;`, `mul\.wide\.u32 \S+, \S+, 128;`, `mov\.u32 \S+, %ntid\.x;`, `mul\.wide\.u32 \S+, \S+, 128;`)
+	places = lines(`mov\.u32 \S+, %tid\.x;`, `mul\.wide\.u32 \S+, \S+, 128;`, `mov\.u32 \S+, %ntid\.x;`, `mul\.wide\.u32 (\S+), \S+, 128;`, `add\.u64 (\S+), (\S+), 1;`)
 	back   = lines(`div\.u64 (\S+), \S+, \S+;`, `setp\.eq\.u64 (\S+), (\S+), 0;`, `@(\S+) bra taken_\d+;(?s:.*?)`, `mad\.lo\.u64 (\S+), (\S+), \S+, \S+;`,
 		`min\.u64 (\S+), (\S+), 16777216;`, `sub\.u64 (\S+), (\S+), (\S+);`, `and\.b64 \S+, (\S+), -128;`, `add\.u64 \S+, \S+, \S+;`, `back_\d+:`, `setp\.ge\.u64 \S+, (\S+), (\S+);`, `@\S+ bra taken_\d+;`,
-		`applypriority\.global\.L2::evict_normal \[(\S+)\], 128;`)
+		`applypriority\.global\.L2::evict_normal \[(\S+)\], 128;`, `add\.u64 (\S+), (\S+), (\S+);`, `bra back_\d+;`)
 )
 
 // Every load has the policy, by itself, with neighbours or of a lane's several elements, and
@@ -62,13 +62,16 @@ func TestWhatIsReadLasts(t *testing.T) {
 			require.NotEmpty(t, ends)
 			for _, end := range ends {
 				require.Equal(t, 2, strings.Count(end[1], "applypriority"), "the slots that are read")
-				require.Regexp(t, places, end[1])
+				step := places.FindStringSubmatch(end[1])
+				require.NotNil(t, step)
+				require.Equal(t, step[2], step[3], "shares end where the next begins")
 				slots := back.FindAllStringSubmatch(end[1], -1)
 				require.Len(t, slots, 2)
 				for _, m := range slots {
 					share, none, end, at := m[1], m[2], m[5], m[9]
 					require.Equal(t, []string{share, none, share, share, share, end, share, at, at, end, at},
 						[]string{m[3], m[4], m[6], m[7], m[8], m[10], m[11], m[12], m[13], m[14], m[15]})
+					require.Equal(t, []string{at, at, step[1]}, m[16:], "a lane's lines are as far apart as the block has")
 				}
 			}
 		}

@@ -189,9 +189,12 @@ func TestSumsAreTold(t *testing.T) {
 		require.NoError(t, err)
 		word := max(4, kernels.Accumulator(typ).Size())
 		require.NotContains(t, text, "arrive.release", typ)
+		require.Regexp(t, `mbarrier\.init[^\n]*\n(?:[^\n]*expect_tx[^\n]*\n)[^\n]*fence\.mbarrier_init\.release\.cluster;\n[^\n]*barrier\.cluster\.arrive\.relaxed;`, text, "the others see barriers that are made")
 		require.Contains(t, text, fmt.Sprintf("complete_tx::bytes.b%d ", 8*word), typ)
 		require.Regexp(t, fmt.Sprintf(`expect_tx.shared.b64 _, \[[^\n]*\], %d;`, n*word), text, typ)
 		_, elements := (&emitter{p: p, opt: Options{Block: int(s.Block[0]), Meeting: n, Told: told}}).teller(2)
+		o := &Options{Told: told, Meeting: n}
+		require.LessOrEqual(t, elements+n*word, (p.SharedBytes(int(s.Block[0]))+15)&^15+o.ToldBytes(), "beyond the block's shared memory")
 		for k := range n {
 			require.Regexp(t, fmt.Sprintf(`ld\.shared\.\S+ [^\n]*\[%%shared\+%d\]`, elements+k*word), text, typ)
 		}

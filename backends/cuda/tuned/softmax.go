@@ -15,7 +15,11 @@ func softmax(t isa.Type, rows, cols int64, d Device) (*kernels.Plan, error) {
 			return p, err
 		}
 	}
-	s, ok := shapeFor(kernels.Accumulator(t), rows, cols, d.Processors, 16, exactRegisters)
+	together := int64(16)
+	if cols <= warp {
+		together = 8 // rows: each takes a predicate, of which a program has 16
+	}
+	s, ok := shapeFor(kernels.Accumulator(t), rows, cols, d.Processors, together, exactRegisters)
 	if !ok {
 		return spreadSoftmax(t, rows, cols)
 	}

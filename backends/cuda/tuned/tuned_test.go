@@ -230,7 +230,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 			if k%3 > 0 && typ != isa.F32 && typ != isa.BF16 { // each type some
 				sizes = append(sizes[k%3:][:7], sizes[12+k%3:]...)
 			}
-			sizes = append(sizes, []int64{5, 65536}, []int64{6, 33 * 8192})
+			sizes = append(sizes, []int64{5, 65536}, []int64{6, 33 * 8192}, []int64{521, 32}, []int64{513, 7}, []int64{512, 1}) // rows are many for one processor
 			for i, d := range sizes {
 				if d[0]*d[1] > 100_000 && (i+k)%3 > 0 && op != kernels.Softmax && typ != isa.F32 && typ != isa.BF16 {
 					continue // each type some, and each size some types
@@ -377,5 +377,25 @@ func TestPlanLeavesTheRest(t *testing.T) {
 		plan, err := tuned.Plan(c.op, c.t, c.dims, tuned.Device{Processors: 132, Meet: 8})
 		require.NoError(t, err)
 		require.Nil(t, plan, "%s %v", c.op.Name, c.dims)
+	}
+}
+
+// What does not lie side by side is the library's: plans here take elements by their number.
+func TestPlanShapesLeavesWhatIsApart(t *testing.T) {
+	d := tuned.Device{Processors: 132, Meet: 8}
+	packed := kernels.Packed(isa.F32, 4, 20000)
+	apart := packed
+	apart.Stride = []int64{20001, 1}
+	for _, l := range [][]kernels.Layout{{packed, apart}, {apart, packed}, {packed, kernels.Packed(isa.F32, 4, 19999)}} {
+		plan, err := tuned.PlanShapes(kernels.Cumsum, l, 1, d)
+		require.NoError(t, err)
+		require.Nil(t, plan, "%v", l)
+	}
+	columns := kernels.Layout{Type: isa.F32, Shape: []int64{64, 1000}, Stride: []int64{1, 64}}
+	for stride, ours := range map[int64]bool{1: true, 2: false} {
+		out := kernels.Layout{Type: isa.F32, Shape: []int64{64}, Stride: []int64{stride}}
+		plan, err := tuned.PlanShapes(kernels.ReduceSum, []kernels.Layout{columns, out}, 1, d)
+		require.NoError(t, err)
+		require.Equal(t, ours, plan != nil)
 	}
 }
