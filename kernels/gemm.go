@@ -300,7 +300,7 @@ func (p *Plan) factors(l []Layout, batches []int64) (in [2]factor, size int64, e
 func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array, few, part int64) error {
 	t := in[0].Type
 	if m*n*size >= few || k > maxParts*part {
-		part = maxPart
+		part *= ProductChunk // a group, as which parts are added up
 	}
 	part = max(1, min(part, k))
 	parts := max(1, (k+part-1)/part)

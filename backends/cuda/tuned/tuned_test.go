@@ -399,3 +399,24 @@ func TestPlanShapesLeavesWhatIsApart(t *testing.T) {
 		require.Equal(t, ours, plan != nil)
 	}
 }
+
+// Products of matrix units have k in parts of a chunk where the result is small, whose sums are
+// added up by groups, and else in parts of such a group: k alone decides the order.
+func TestPartsOfUnitsAreChunksOrGroupsOfThem(t *testing.T) {
+	part := func(m, n, k int64) int64 {
+		l := []kernels.Layout{kernels.Packed(isa.BF16, m, k), kernels.Packed(isa.BF16, k, n), kernels.Packed(isa.BF16, m, n)}
+		p, err := tuned.PlanShapes(kernels.Gemm, l, 0, tuned.Device{Processors: 132, Units: true})
+		require.NoError(t, err)
+		for i, param := range p.Steps[0].Program.Program.Params {
+			if param.Name == "part" {
+				return int64(p.Steps[0].Params[i].Value)
+			}
+		}
+		return k // whole
+	}
+	const group = tuned.UnitChunk * kernels.ProductChunk
+	for _, k := range []int64{600_000, group, group + 1, 3_000_000} {
+		require.EqualValues(t, tuned.UnitChunk, part(1, 1024, k))
+		require.Equal(t, min(k, group), part(1024, 1024, k))
+	}
+}
