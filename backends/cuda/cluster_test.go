@@ -57,3 +57,15 @@ func TestClustersFitTheDevice(t *testing.T) {
 		})
 	}
 }
+
+// Where the driver couldn't be asked, as while memory is short, it is asked again.
+func TestClustersAreAskedOfAgain(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 0)
+	r.d.compute, r.together = 90, 16
+	load := r.api.ModuleLoad
+	r.api.ModuleLoad = func(*driver.Module, *byte, uint32, *int32, *uintptr) driver.Result { return driver.OutOfMemory }
+	require.EqualValues(t, 8, r.d.most())
+	r.api.ModuleLoad = load
+	require.EqualValues(t, 16, r.d.most())
+	r.close(t)
+}

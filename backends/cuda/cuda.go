@@ -127,7 +127,7 @@ func describe(api *driver.API, i int) (*device, error) {
 	d.info = backends.Info{
 		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
 		Processors: int(d.processors), Capability: d.compute, Variants: backends.Variant{Proved: true},
-		Codegen: fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
+		Codegen: fmt.Sprintf("%s %s sm_%d cuda_%d %s", ptx.Version, product.Version, d.compute, api.Version, driver.Build()),
 	}
 	if api.Enters() {
 		d.info.Enters = &enters
@@ -187,8 +187,8 @@ type device struct {
 	zero        driver.Stream // where new memory is cleared
 	cubins      *cubins.Cache // nil: code is not kept
 	lost        atomic.Bool   // found out by some call
-	asked       sync.Once     // for large
-	large       int64         // see most
+	asking      sync.Mutex    // of large
+	large       int64         // see most; 0: not known
 
 	mu     sync.Mutex
 	closed bool
@@ -236,21 +236,32 @@ func (d *device) meets() int64 {
 // whose groups of processors are large enough, where the driver says that such a cluster
 // has room. It is asked once, when rows are so long: that takes a kernel.
 func (d *device) most() int64 {
-	d.asked.Do(func() {
-		d.large = d.meets()
-		if large := d.compute/10 == 9 || d.compute/10 == 10; large && d.processors >= 128 && d.large > 0 && d.api.ActiveClusters != nil && d.places(2*promised) {
-			d.large = 2 * promised
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	if d.large > 0 {
+		return d.large
+	}
+	least := d.meets()
+	if large := d.compute/10 == 9 || d.compute/10 == 10; large && d.processors >= 128 && least > 0 && d.api.ActiveClusters != nil {
+		room, err := d.places(2 * promised)
+		if err != nil {
+			return least // and it is asked again: the driver may have lacked memory
 		}
-	})
+		if room {
+			least = 2 * promised
+		}
+	}
+	d.large = least
 	return d.large
 }
 
 // places reports whether the device has room for a cluster of so many blocks that need
-// a multiprocessor each: all its shared memory, and most of its registers.
-func (d *device) places(blocks uint32) bool {
+// a multiprocessor each: all its shared memory, and most of its registers. An error is that it
+// could not be asked.
+func (d *device) places(blocks uint32) (bool, error) {
 	v, err := d.load(ptx.Probe(), "probe")
 	if err != nil {
-		return false
+		return false, err
 	}
 	type asked struct {
 		n       int32
@@ -268,7 +279,7 @@ func (d *device) places(blocks uint32) bool {
 		call{"cuOccupancyMaxActiveClusters", func() driver.Result { return d.api.ActiveClusters(&a.n, v.fn, &a.config) }},
 	)
 	_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }})
-	return err == nil && a.n > 0
+	return err == nil && a.n > 0, nil
 }
 
 // promised is how many blocks a cluster has at most where nothing else is asked for.

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -162,4 +163,23 @@ func TestManySlotsOfAnOldDriver(t *testing.T) {
 		}
 		r.close(t)
 	}
+}
+
+// Notes of a closed stream whose word the device has still to write are no other stream's.
+func TestNotesThatAreStillToBeWritten(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	before, err := r.d.NewStream()
+	require.NoError(t, err)
+	had := before.(*stream).notes
+	require.NoError(t, before.Close())
+	had.told = had.host.tickets.Passed + 1
+	other, err := r.d.NewStream()
+	require.NoError(t, err)
+	require.NotSame(t, had, other.(*stream).notes)
+	had.host.tickets.Passed++
+	again, err := r.d.NewStream()
+	require.NoError(t, err)
+	require.Same(t, had, again.(*stream).notes)
+	require.NoError(t, errors.Join(other.Close(), again.Close()))
+	r.close(t)
 }

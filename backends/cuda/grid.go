@@ -14,8 +14,13 @@ const (
 	maxGridY = 1<<16 - 1
 )
 
+// mostGrids is how many launches of the driver's a launch is divided into at most: to queue
+// them takes the host a tenth of a second.
+const mostGrids = 1 << 16
+
 // grids divides a launch's grid as the driver's limits want it, leaving out
-// blocks of which no lane runs, and appends the launches to all.
+// blocks of which no lane runs, and appends the launches to all: of more than mostGrids one
+// more than those.
 func grids(all []grid, l *backends.Launch, anyBlock bool, elements uint32) []grid {
 	needed := (ptx.Lanes(l) + uint64(elements) - 1) / uint64(elements)
 	if needed == 0 {
@@ -37,6 +42,9 @@ func grids(all []grid, l *backends.Launch, anyBlock bool, elements uint32) []gri
 	}
 	for z := uint64(0); z < uint64(size[2]); z += maxGridY {
 		for y := uint64(0); y < uint64(size[1]); y += maxGridY {
+			if len(all) > mostGrids {
+				return all
+			}
 			for x := uint64(0); x < uint64(size[0]); x += maxGridX {
 				all = append(all, grid{
 					origin: [3]uint32{uint32(x), uint32(y), uint32(z)},

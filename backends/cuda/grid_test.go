@@ -39,6 +39,18 @@ func TestGrids(t *testing.T) {
 	}
 }
 
+// A launch that would be very many of the driver's is refused before they are made.
+func TestGridsWithoutEnd(t *testing.T) {
+	r := newFakeRig(t, "slot a f32\n sreg k, lane.x\n cvt.f32.u32 x, k\n stg.f32 x, a[0]\n exit", 1)
+	r.l.Grid, r.l.Block = [3]uint32{1, 1<<32 - 1, 1 << 25}, [3]uint32{1, 1, 1}
+	r.l.N = uint64(r.l.Grid[1]) * uint64(r.l.Grid[2])
+	queued := r.calls["launch"]
+	_, err := r.s.Launch(r.k, &r.l)
+	require.ErrorContains(t, err, "is more than 65536 launches")
+	require.Equal(t, queued, r.calls["launch"])
+	r.close(t)
+}
+
 // Where blocks are ours to choose, any number of lanes finds room.
 func TestGridsOfOurOwn(t *testing.T) {
 	for _, n := range []uint64{1, 256, 257, 1 << 40} {

@@ -174,6 +174,9 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 		return err
 	}
 	lanes, shared := s.deal(k, l, f)
+	if len(s.grids) > mostGrids {
+		return fmt.Errorf("launch: grid %v is more than %d launches of %d × %d blocks; let lanes do more each", l.Grid, mostGrids, maxGridY, maxGridY)
+	}
 	if err := k.allowShared(v, int(shared)); err != nil {
 		return err
 	}

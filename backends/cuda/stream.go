@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,7 @@ type notes struct {
 	memory backends.Memory
 	host   *hostNotes
 	shared driver.Pointer // deviceNotes
+	told   uint64         // of those of a closed stream: the last ticket that the device was given to write
 }
 
 // hostNotes is notes in the host's memory.
@@ -101,15 +103,18 @@ func (d *device) newNotes() (*notes, error) {
 
 // streamNotes are those of a stream that is closed, or new ones. The tickets of
 // the stream that gets them go on where those of the last ended: others, whose
-// waits for that the device has still to come to, read the word that it is told by.
+// waits for that the device has still to come to, read the word that it is told by. Notes whose
+// word the device has still to write, when C's calls had told that all passed, are left: a later
+// ticket would become an earlier one.
 func (d *device) streamNotes() (*notes, error) {
 	d.mu.Lock()
-	if n := len(d.spare); n > 0 {
-		spare := d.spare[n-1]
-		d.spare = d.spare[:n-1]
-		d.mu.Unlock()
-		spare.host.record, spare.host.phase = backends.Record{}, 0
-		return spare, nil
+	for i, n := range slices.Backward(d.spare) {
+		if atomic.LoadUint64(&n.host.tickets.Passed) >= n.told {
+			d.spare = slices.Delete(d.spare, i, i+1)
+			d.mu.Unlock()
+			n.host.record, n.host.phase = backends.Record{}, 0
+			return n, nil
+		}
 	}
 	d.mu.Unlock()
 	return d.newNotes()
@@ -188,6 +193,7 @@ func (s *stream) free() error {
 	if s.notes != nil {
 		s.device.mu.Lock()
 		delete(s.device.streams, s)
+		s.notes.told = s.told.Load()
 		s.device.spare = append(s.device.spare, s.notes)
 		s.device.mu.Unlock()
 	}

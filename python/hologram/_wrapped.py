@@ -181,9 +181,11 @@ def _by_interface(executor: Executor, array: Any, interface: dict[str, Any]) -> 
         raise DTypeError(f"{what} is {shown(interface)}: {error!r}") from None
     if strides is not None and len(strides) != len(shape):
         raise InvalidArgumentError(f"{what} has strides {strides} and shape {shape}; expected as many of each")
-    if 0 in shape or not address:
+    if 0 in shape:
         with executor.allocate(1, dtype, zero=False) as one:
             return one.view(shape), 0
+    if not 0 < address < 1 << 64:
+        raise InvalidArgumentError(f"{what} has its data at {address}; expected the address of {shape} elements")
     place = described(Place, native.executor_locate, executor, address)
     if place.kind != PLACE_DEVICE or place.device_id != executor._device_id:
         where = f"on device {place.device_id}" if place.kind == PLACE_DEVICE else "no device's memory"

@@ -139,6 +139,10 @@ def test_what_cannot_be_taken(own: hg.Executor) -> None:
         ({"stream": 2}, InvalidArgumentError, "default stream of each thread"),
         ({"data": (np.zeros(4, "f4").ctypes.data, False)}, BackendError, "is no device's memory"),
         ({"stream": "s"}, DTypeError, "__cuda_array_interface__ is"),
+        ({"data": (0, False), "shape": (1,)}, InvalidArgumentError, "has its data at 0; expected the address"),
+        ({"data": (0, False), "shape": ()}, InvalidArgumentError, "has its data at 0; expected the address"),
+        ({"data": (-4, False)}, InvalidArgumentError, "has its data at -4"),
+        ({"data": (1 << 64, False)}, InvalidArgumentError, "has its data at 18446744073709551616"),
     ):
         with pytest.raises(error, match=match):
             own.wrap(ByInterface(b, **{"stream": None, **changes}))

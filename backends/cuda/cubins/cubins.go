@@ -103,6 +103,9 @@ func sum(k Key, code []byte) [sha256.Size]byte {
 	return sha256.Sum256(append(append([]byte(nil), k[:]...), code...))
 }
 
+// mostCode is more bytes than any code has: a file of more is damaged, and isn't read.
+const mostCode = 1 << 30
+
 // Get returns the code of a key, nil if there is none. A damaged file is removed,
 // and the error is ErrDamaged.
 func (c *Cache) Get(k Key) ([]byte, error) {
@@ -116,6 +119,9 @@ func (c *Cache) Get(k Key) ([]byte, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no file", path)
+	}
+	if info.Size() > mostCode {
+		return nil, c.damaged(path)
 	}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) { // removed meanwhile

@@ -54,6 +54,19 @@ func TestPutAndGet(t *testing.T) {
 	require.Len(t, files(t, dir), 1)
 }
 
+// A file that says that it is huge, as one may that has nothing in it, is not read.
+func TestHugeFiles(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	c, key := open(t, dir, 1<<20), cubins.KeyOf("k")
+	require.NoError(t, c.Put(key, []byte("some code")))
+	require.NoError(t, os.Truncate(files(t, dir)[0], 1<<40))
+	code, err := c.Get(key)
+	require.ErrorIs(t, err, cubins.ErrDamaged)
+	require.Nil(t, code)
+	require.Empty(t, files(t, dir))
+}
+
 // Any change of a file is seen, and the file goes; so is a file under another name.
 func TestDamagedFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -193,9 +193,9 @@ const (
 func (r Result) Sticky() bool {
 	switch r {
 	case 214, // ECC_UNCORRECTABLE
-		220,                // NVLINK_UNCORRECTABLE
+		220, 226, // NVLINK_UNCORRECTABLE, CONTAINED
 		700, 702, 709, 710, // ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, CONTEXT_IS_DESTROYED, ASSERT
-		714, 715, 716, 717, 718, 719: // hardware stack, illegal instruction, misaligned, address space, pc, launch failed
+		714, 715, 716, 717, 718, 719, 721: // hardware stack, illegal instruction, misaligned, address space, pc, launch failed, tensor memory leak
 		return true
 	}
 	return false
