@@ -77,7 +77,7 @@ func NewCostMetered(m *work.Meter, f *ir.Func) (c *Cost, err error) {
 // launch; insts then counts one round of these.
 func (c *Cost) Of(n uint64, params []uint64) (insts float64, bounded bool) {
 	if c.t == nil {
-		return c.body.insts * float64(n), true
+		return max(c.body.insts, leastInsts) * float64(n), true
 	}
 	s, _ := c.free.Get().(*costState)
 	if s == nil {
@@ -93,8 +93,11 @@ func (c *Cost) Of(n uint64, params []uint64) (insts float64, bounded bool) {
 	}
 	lane, bounded := s.lane, s.bounded
 	c.free.Put(s)
-	return lane * float64(n), bounded
+	return max(lane, leastInsts) * float64(n), bounded
 }
+
+// leastInsts is what a lane counts as that runs no instructions: enough of them take long.
+const leastInsts = 1.0 / 8
 
 func (n *costNode) of(s *state) (insts float64, bounded bool) {
 	insts, bounded = n.insts, true

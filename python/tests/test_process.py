@@ -52,6 +52,22 @@ def passes(code: str, **options: Any) -> str:
 
 
 @posix
+def test_ctrl_c_ends_a_launch_of_lanes_that_do_nothing() -> None:
+    passes(
+        """
+ex = hg.Executor("cpu")
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    ex.launch(hg.Program("exit"), grid=(1, 2**32 - 1, 2**20), block=(1, 1, 1))
+except KeyboardInterrupt:
+    sys.exit(0)
+sys.exit("no KeyboardInterrupt")
+""",
+        timeout=60,
+    )
+
+
+@posix
 @pytest.mark.parametrize("program", ["FOREVER", "COUNT"])
 def test_ctrl_c_ends_a_launch_and_leaves_the_executor_usable(program: str) -> None:
     out = passes(

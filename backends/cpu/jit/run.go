@@ -50,7 +50,6 @@ const (
 	chunksPerThread  = 8
 	stageLanes       = 1024 // of a piece that is staged
 	endlessLanes     = 1024 // of a piece whose time nothing bounds
-	leastNanoseconds = 1e-3 // of a lane that does nothing: a launch of them can be cancelled, too
 	tileLanes        = 256  // of a piece of a row, and
 	tileRows         = 16   // rows, where memory runs across them: they share what was loaded
 	minRow           = 64   // lanes of rows that are worth calls of their own
@@ -68,7 +67,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if r.lanes == 0 {
 		return nil
 	}
-	laneNs := max(r.estimate(), leastNanoseconds)
+	laneNs := r.estimate()
 	r.piece = r.lanes
 	r.long = laneNs*float64(k.lanes()) > callNanoseconds
 	switch n := callNanoseconds / laneNs; {
