@@ -27,10 +27,7 @@ func (k *kernel) Direct(l *backends.Launch, on backends.Stream) (parts []backend
 		return nil, true
 	}
 	sub := s.sub
-	sub.Grid, sub.Word, sub.Others, sub.Exec, sub.Node, sub.Dependent = s.grids[0].size, 0, 0, 0, 0, 0
-	if !s.owned {
-		sub.Others = 1
-	}
+	sub.Grid, sub.Word, sub.Others, sub.Exec, sub.Node, sub.Dependent = s.grids[0].size, 0, 1, 0, 0, 0
 	graph := new(single) // its own: nobody else changes its parameters, nor ends it
 	if s.depends {
 		sub.Dependent = 1

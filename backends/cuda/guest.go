@@ -16,11 +16,8 @@ type stay struct {
 	word *driver.Word
 }
 
-// Captured reports whether the owner of a stream of others captures it.
+// Captured reports whether others capture the stream.
 func (s *stream) Captured() bool {
-	if s.owned {
-		return false
-	}
 	s.mu.Lock()
 	err := s.open("a question")
 	if err == nil {

@@ -12,6 +12,29 @@ import (
 
 var _ backends.Guest = (*stream)(nil)
 
+// Our own stream too may be captured by others, who have its number: nothing is queued to it then.
+func TestOurStreamIsCapturedByOthers(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	r.launch(t)
+	ran, passed := r.ran, r.s.Passed()
+	r.foreign[r.s.handle] = true
+	require.True(t, r.s.Captured())
+	for _, queue := range []func() (backends.Ticket, error){
+		func() (backends.Ticket, error) { return r.s.Launch(r.k, &r.l) },
+		func() (backends.Ticket, error) { return r.s.Copy(r.l.Slots[0].Addr, r.l.Slots[1].Addr, 64) },
+		func() (backends.Ticket, error) { return r.s.Fill(r.l.Slots[0].Addr, 0, 1, 64) },
+	} {
+		_, err := queue()
+		require.ErrorIs(t, err, backends.ErrCaptured)
+	}
+	require.Equal(t, passed, r.s.Passed())
+	require.Empty(t, r.guests)
+	r.foreign[r.s.handle] = false
+	r.launch(t)
+	require.Equal(t, ran+1, r.ran)
+	r.close(t)
+}
+
 // A guest records in its owner's graph what comes between Join and Leave, without
 // tickets, and learns from the driver when the graph is gone.
 func TestAGuestOfACapture(t *testing.T) {

@@ -65,7 +65,7 @@ func (s *stream) submit() (uint64, error) {
 	sub := s.sub
 	sub.Grid, sub.Word, sub.Others, sub.Exec, sub.Dependent = s.grids[0].size, 0, 0, 0, 0
 	live := s.graph == nil && !s.joined
-	if live && !s.owned {
+	if live {
 		sub.Others = 1
 	}
 	switch {

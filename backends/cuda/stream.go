@@ -237,9 +237,9 @@ func (s *stream) usable() error {
 	return nil
 }
 
-// foreign refuses a stream of others that its owner is capturing.
+// foreign refuses a stream that others capture: its owner, or who has the number of ours.
 func (s *stream) foreign(what string) error {
-	if s.owned || s.graph != nil || s.joined {
+	if s.graph != nil || s.joined {
 		return nil
 	}
 	api := s.device.api
@@ -523,7 +523,7 @@ func (s *stream) query() error {
 	}
 	result, capturing := driver.Success, new(int32)
 	err := s.device.within(func() error {
-		if s.stays && !s.owned {
+		if s.stays {
 			result = api.StreamIsCapturing(handle, capturing)
 		}
 		if result == driver.Success && *capturing == 0 {

@@ -25,10 +25,10 @@ type Submission struct {
 	Node          Node    // of which the kernel becomes this one
 	Word          Pointer // not 0: gets Value when the launch has passed
 	Value         uint64
-	Others        uint32 // not 0: the stream is others', who may be capturing it
+	Others        uint32 // not 0: others may be capturing the stream, which is theirs or has its number from us
 	Dependent     uint32 // not 0: a programmatic dependent launch, whose kernel waits by itself for what is before it
 	Failed        Failed // the call whose result Submit gave
-	Captured      int32  // not 0: the stream is captured by its owner, and nothing was done
+	Captured      int32  // not 0: the stream is captured by others, and nothing was done
 	status        int32
 	current       Context
 	params        [1]unsafe.Pointer // the one parameter's place
