@@ -53,10 +53,10 @@ class Benchmark:
         self.gpu, self.cpu = hg.Executor("cuda"), hg.Executor("cpu")
         self.rounds, self.only = rounds, only
 
-    def timed(self, workloads: Callable[..., Iterator[Workload]], *args: Any) -> list[dict[str, Any]]:
+    def timed(self, made: Callable[..., Iterator[Workload]], *args: Any) -> list[dict[str, Any]]:
         """Time workloads, or those of them that are asked for."""
         rows = []
-        for workload in workloads(self.gpu, *args):
+        for workload in made(self.gpu, *args):
             name, dtype, n, calls, moved, work = workload
             if self.only and not re.search(self.only, f"{name} {dtype}"):
                 continue
