@@ -25,7 +25,7 @@ usage: ./build.sh COMMAND
   bench operations operations, but losses, norms, gradients and most products, over types, sizes and axes against
                    the best of numpy and torch; --quick in under two minutes (benchmarks/operations.py)
   bench products   compare the CPU's matrix products with torch's and numpy's (benchmarks/products.py)
-  bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
+  bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda_all.py)
   bench creation   what the first executor of a process costs (benchmarks/creation.py); of the CPU: creation cpu
   bench making     what making a large program costs, in time and memory (benchmarks/making.py)
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
@@ -418,7 +418,8 @@ cover() {
 bench() {
   local name=${1:-}
   case "$name" in
-    cpu | creation | cuda | making | operations | products) install_packages bench --group bench ;;
+    cpu | creation | making | operations | products) install_packages bench --group bench ;;
+    cuda) name=cuda_all && install_packages bench --group bench ;; # "cuda" is a package that CuPy imports
     torch) name=torch_calls && install_packages bench --group bench ;;
     torch-cuda) name=torch_cuda && install_packages bench --group bench ;;
     --against) name=against ;;

@@ -1,4 +1,4 @@
-"""Operations of the library on two devices: whether they give the same bits. What benchmarks/cuda.py begins with."""
+"""Operations of the library on two devices: whether they give the same bits. What benchmarks/cuda_all.py begins with."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the project set itself for an NVIDIA GPU, which of it the records meet, and what README.md says of them.
 
-A row of benchmarks/cuda.py's record has a workload, a dtype, and the seconds of a call by library: "hologram", its
+A row of benchmarks/cuda_all.py's record has a workload, a dtype, and the seconds of a call by library: "hologram", its
 peers "torch", "torch.compile" and "cupy". A ratio is the time of the better of torch's two in Hologram's: above 1
 Hologram is faster. A row of benchmarks/torch_cuda.py's has a name and the ratios of Hologram's time to the others':
 below 1 it is faster. Nothing but Python is needed here, since records are brought to machines that have no GPU.
@@ -188,7 +188,7 @@ def between(values: Iterable[float], most_is_one: bool = False) -> str:
 
 
 def sentence(record: dict[str, Any]) -> str:
-    """What README.md says of a record of benchmarks/cuda.py."""
+    """What README.md says of a record of benchmarks/cuda_all.py."""
     rows, machine = record["rows"], record["machine"]
     copies = copied(rows)
 

@@ -1,4 +1,4 @@
-"""What benchmarks/cuda.py times: calls that do the same by Hologram, torch, torch.compile and CuPy, interleaved.
+"""What benchmarks/cuda_all.py times: calls that do the same by Hologram, torch, torch.compile and CuPy, interleaved.
 
 Each workload is checked first: results that differ by more than rounding end the run. Bits are compared elsewhere.
 """

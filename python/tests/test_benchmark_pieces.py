@@ -1,5 +1,6 @@
-"""Benchmarks that go on where the last run ended, and the comparison of bits that benchmarks/cuda.py begins with."""
+"""Benchmarks that go on where the last run ended, and the comparison of bits that benchmarks/cuda_all.py begins with."""
 
+import importlib.machinery
 import json
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 from hologram._ffi import native
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.append(str(BENCHMARKS))
 import bits
 from pieces import Kept, Piece, go_on
 
@@ -102,3 +104,11 @@ def test_nans_count_as_one_and_zeros_do_not():
     b[2] = -0.0
     assert not bits.same(a, b)
     assert not bits.same(a, np.array([1.0, np.nan, 0.0], np.float32))
+
+
+def test_no_benchmark_hides_a_package():
+    """A script's folder comes first where modules are looked for: CuPy got our cuda.py for NVIDIA's package cuda."""
+    names = {f.stem for f in BENCHMARKS.glob("*.py")}
+    path = [p for p in sys.path if Path(p or ".").resolve() != BENCHMARKS]
+    found = {name for name in names if importlib.machinery.PathFinder.find_spec(name, path)}
+    assert not found | (names & {"cuda", "cupy", "torch", "triton", "nvidia"})

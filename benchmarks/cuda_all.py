@@ -7,7 +7,7 @@ it times calls, by turns with torch, torch.compile and CuPy (cuda_workloads.py):
 host, which goes on while the GPU works, how many bytes a second calls on arrays of 512 MB move, products, and copies.
 Last comes what the first executor of a process costs. The record ends with the bounds that the project set itself
 (cuda_bounds.py), and README.md's sentence of it is written anew (readme_figures.py). Where there is a built package but
-no Go, run it as "python benchmarks/cuda.py".
+no Go, run it as "python benchmarks/cuda_all.py".
 
 All that is done in pieces, and each is kept in cuda.part.json when it is done. A run ends when its --seconds are over,
 with status 3; called again, it goes on. When all pieces are there, the record is written, and cuda.part.json removed.
