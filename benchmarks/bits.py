@@ -1,4 +1,4 @@
-"""Operations of the library on two devices: whether they give the same bits. What benchmarks/cuda_all.py begins with."""
+"""Operations of the library on two devices: whether they give the same bits. cuda_all.py begins with it."""
 
 from __future__ import annotations
 

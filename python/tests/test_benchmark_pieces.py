@@ -1,4 +1,4 @@
-"""Benchmarks that go on where the last run ended, and the comparison of bits that benchmarks/cuda_all.py begins with."""
+"""Benchmarks that go on where the last run ended, and the comparison of bits that cuda_all.py begins with."""
 
 import importlib.machinery
 import json
@@ -10,11 +10,11 @@ import pytest
 
 from hologram._ffi import native
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.append(str(BENCHMARKS))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import bits
 from pieces import Kept, Piece, go_on
 
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 ABOUT = {"device": "d", "commit": "c"}
 
 
