@@ -48,7 +48,8 @@ type Key [32]byte
 func KeyOf(u *Unit, v Variant, info *Info) Key {
 	h := sha256.New()
 	h.Write(u.Hash[:])
-	fmt.Fprintf(h, "%s\x00%t %v %v", info.Codegen, info.RunsSource, v.And(info.Variants), u.Meeting)
+	// What is a product's program to kernels may run by units that round otherwise, unlike a user's of the same text.
+	fmt.Fprintf(h, "%s\x00%t %v %v %+v", info.Codegen, info.RunsSource, v.And(info.Variants), u.Meeting, kernels.ProductOf(u.Source))
 	h.Write(binary.LittleEndian.AppendUint32(nil, uint32(kernels.ReductionOrder)))
 	return Key(h.Sum(nil))
 }

@@ -47,6 +47,13 @@ func TestKeysOfKernels(t *testing.T) {
 		other.Meeting = m
 		add(fmt.Sprintf("meeting %+v", m), &other, backends.Variant{}, base)
 	}
+	plan, err := kernels.Gemm.Plan(isa.F32, []int64{100, 100, 100, 0, 0})
+	require.NoError(t, err)
+	for _, v := range []*isa.Verified{nil, plan.Steps[0].Program} { // a user's of the same text, and a product's
+		other := *unit
+		other.Hash, other.Source = [32]byte{99}, v
+		add(fmt.Sprintf("source %p", v), &other, backends.Variant{}, base)
+	}
 	for _, text := range []string{"", "a 2", "b 1", "a 1 "} {
 		info := base
 		info.Codegen = text

@@ -497,7 +497,7 @@ func (e *emitter) barrier(*ir.Node) {
 		e.line("barrier.sync 0;")
 		return
 	}
-	if e.heard() {
+	if e.heard() && e.onlyTold() {
 		return
 	}
 	e.line("barrier.cluster.arrive.release;")
@@ -520,6 +520,33 @@ func (e *emitter) alone() bool {
 		}
 	}
 	return true
+}
+
+// onlyTold reports of a barrier that since the last one, or a collective, nothing was done to
+// memory but to tell: to have heard it then orders all that there is.
+func (e *emitter) onlyTold() bool {
+	f := e.frames[len(e.frames)-1]
+	if len(e.frames) > 1 {
+		return false
+	}
+	for _, n := range slices.Backward(f.region.Nodes[:f.at]) {
+		if isBarrier(n) {
+			break
+		}
+		if e.p.barriers[n] || e.touches(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// touches reports whether a node, or one within, does something to memory beside telling.
+func (e *emitter) touches(n *ir.Node) bool {
+	if n.Op.IsInst() {
+		row, _ := isa.Lookup(n.Op.Inst())
+		return row.Effect&(isa.Reads|isa.Writes) != 0 && !(n.Op.Inst() == isa.STG && e.opt.told(n.Mem.Slot))
+	}
+	return slices.ContainsFunc(n.Regions, func(r *ir.Region) bool { return slices.ContainsFunc(r.Nodes, e.touches) })
 }
 
 // writes reports whether a node, or one within, may write what other blocks read.

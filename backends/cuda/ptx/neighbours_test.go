@@ -166,6 +166,29 @@ over:
 	}
 }
 
+// To have heard all blocks is a barrier only where nothing else lies before it: what lanes
+// left in shared memory, or read where others write, waits for a barrier of its own.
+func TestWhatIsToldIsNoBarrierForOthers(t *testing.T) {
+	const told = "block_reduce_add.f32 s, x\nsreg q, lane.x\nset.ne.u32 other, q, 0\nbra over, other\nstg.f32 s, told[4]\nover:\n"
+	for _, c := range []struct {
+		before string
+		whole  bool
+	}{
+		{"ldg.f32 x, x[index]\n" + told, false},
+		{"ldg.f32 x, x[index]\n" + told + "sreg r, lane.x\nmul.u32 r, r, 4\nsts.f32 x, shared[r]\n", true},
+		{"mov_imm.f32 x, 1\n" + told + "ldg.f32 x, x[index]\n", true},
+		{"mov_imm.f32 x, 1\n" + strings.Replace(told, "over:", "ldg.f32 x, x[0]\nover:", 1), true},
+		{"ldg.f32 x, x[index]\n" + strings.Replace(told, "stg.f32 s, told[4]", "stg.f32 s, told[4]\nstg.f32 s, y[0]", 1), true},
+	} {
+		p := fromText(t, "slot x f32\nslot told f32\nslot y f32\nshared 256\nblock 64\n"+c.before+
+			"bar_sync 0\nldg.f32 a, told[0]\nadd.f32 a, a, x\nstg.f32 a, y[index]\nexit")
+		text, err := p.Text(Options{Block: 64, Modern: true, Meeting: 3, Told: 1 << 1, Proved: true, Aligned: true})
+		require.NoError(t, err)
+		require.Contains(t, text, "mbarrier.try_wait", c.before)
+		require.Equal(t, c.whole, strings.Contains(text, "barrier.cluster.arrive.release;"), c.before)
+	}
+}
+
 // One over a number is a reciprocal, which is correctly rounded too; and a maximum
 // with a number that is neither zero nor NaN takes one comparison of f64.
 func TestShortForms(t *testing.T) {
