@@ -252,6 +252,23 @@ func TestLargerProducts(t *testing.T) {
 	})
 }
 
+// TestProductsOfThreads has blocks that are packed by one thread for all, whose tasks are in
+// whole squares or not, the last of them short.
+func TestProductsOfThreads(t *testing.T) {
+	eachWidth(t, 3, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(23, 24))
+		for i, s := range [][3]int64{{270, 300, 600}, {301, 517, 300}, {127, 900, 513}} {
+			for j, typ := range []isa.Type{isa.F32, isa.F64, isa.F16, isa.I32} {
+				for how := range 8 {
+					if how%4 == (i+j)%4 && !brief.Skips(how, 4) {
+						productCase{t: typ, m: s[0], n: s[1], k: s[2], howA: how >> 2 & 1, howB: 1, howC: how & 1, alpha: 1, beta: float64(how >> 1 & 1)}.check(t, r, oracle, b)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestProductsOfFewColumns has those that are done by rows, whose last rows are
 // done with some before them, those of few rows of a large matrix, and those of few
 // elements that are long sums.

@@ -16,6 +16,7 @@ const (
 	mostBytes = 8192
 	maxFewA   = 2 * fewBytes * chunk
 	maxHeld   = 1 << 20 // of a B that is packed once, for all of k
+	maxShared = 16 << 20
 	maxA      = 2 << 20
 	// Products of few steps of k, and how tall their tiles are.
 	shallow, shallowRows = 16, 6
@@ -160,16 +161,15 @@ func (p *product) packsB(rows int64) bool {
 		rows > p.lib.m.tallest(p.t, int(min(ceil(p.n, int64(p.lib.m.lanes(p.t))), 2))) && (min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
 }
 
-// block computes rows i0 … i1 and columns j0 … j1 of the result.
-func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
+// block computes rows i0 … i1 and columns j0 … j1 of the result. B, which may have been packed
+// for others too, is as packed says, if that is not nil.
+func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	if p.unit != noMultiplier {
 		w.units(p, i0, i1, j0, j1)
 		return
 	}
 	w.p, w.alpha, w.beta = p, p.alpha, p.beta
-	m := p.lib.m
 	size := p.t.size()
-	lanes := int64(m.lanes(p.t))
 	if p.takesRows(i1) && j0 == 0 && j1 == p.n {
 		w.rowsOf(p, i0, i1)
 		return
@@ -183,83 +183,48 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 		return
 	}
 	high, wide := i1-i0, j1-j0
-	cols := ceil(wide, lanes)
 	plan := plan{product: p, i0: i0, size: size}
-	// The shape of tiles: as tall as registers allow, rows dealt out evenly.
-	tallest := m.tallest(p.t, int(min(cols, 2)))
-	converts := p.converts()
-	plan.along = p.acs == size && !converts || converts || p.ars != size
-	if !converts && plan.along && p.acs == size && cols == 1 {
-		if low := p.ars & 4095; low < 64 || low > 4096-64 { // lines of all rows compete for the same places of the L1
-			tallest = min(tallest, 10)
-		}
+	if shared != nil {
+		plan.shape = shared.shape
+	} else {
+		plan.shape = p.shape(high, wide)
 	}
-	if p.k <= shallow { // to begin and end a tile takes longer than what is between
-		tallest = min(tallest, shallowRows)
-	}
-	plan.panels = ceil(high, tallest)
-	rows := ceil(high, plan.panels)
-	width := min(int64(m.widest(p.t, int(rows))), cols)
-	across := width * lanes // columns of a tile
-	plan.tileBytes = width * int64(m.bytes)
-	perRow := int64(rowBytes)
-	if high*min(p.k, chunk)*size <= maxFewA {
-		perRow = fewBytes
-	}
-	perRow = min(perRow*chunk/max(1, min(p.k, chunk)), mostBytes) // where k is small, C is what moves, best by long rows
-	if !p.t.float() {
-		perRow /= 4 // a call takes about as long
-	}
-	perBlock := max(1, perRow/(width*int64(m.bytes))) * across
-	chunks := max(1, ceil(p.k, chunk))
-	deep := min(p.k, chunk)
-
-	// A is used in place or packed, B as well; see doc.go.
-	tiles := ceil(wide, across)
-	packA := converts || p.acs != size && p.ars != size
-	if !packA && tiles > 2 {
-		if plan.along {
-			low := p.ars & 4095
-			packA = rows > 10 && (low < 64 || low > 4096-64)
-		} else {
-			low := p.acs & 4095 // columns are in so many pages that each tile needs them all anew
-			packA = deep*p.acs > 512<<10 || p.acs > 1024 && (low < 64 || low > 4096-64)
-		}
-	}
-	packB := p.packsB(high)
-	held := packB && wide <= perBlock && chunks*deep*ceil(wide, across)*width*int64(m.bytes) <= maxHeld
+	rows, across, perBlock := plan.rows, plan.across, plan.perBlock
+	plan.panels = ceil(high, rows)
+	vector := int64(p.lib.m.bytes)
+	plan.tileBytes = plan.width * vector
 	// Sums of chunks stay where the result goes, unless that is still needed, or of
 	// another type, or in another order.
-	via := p.ccs != size || p.out.size != size || p.out.convert != nil
-	sums := via || p.reads && chunks > 1
+	via := p.leaves()
+	sums := via || p.reads && plan.chunks > 1
 	outer := wide
 	if sums {
 		outer = min(outer, perBlock)
 	}
 	blockRows := min(high, max(maxA/(chunk*size), rows))
-	if (held || !packB) && wide <= perBlock {
+	if (plan.held || !plan.packB) && wide <= perBlock {
 		blockRows = min(high, rows) // all of k for a panel, so that memory is read in a row
 		if via {                    // in squares
 			blockRows = min(high, rows*square(p.t))
 		}
 	}
-	if packA {
-		plan.aStep = deep*size + 64
+	if plan.packA {
+		plan.aStep = plan.deep*size + 64
 		plan.panelBytes = rows * plan.aStep
 		if !plan.along {
-			plan.aStep = ceil(rows, lanes) * int64(m.bytes)
-			plan.panelBytes = deep*plan.aStep + 64 // or panels would compete for the same places of the caches
+			plan.aStep = ceil(rows, int64(p.lib.m.lanes(p.t))) * vector
+			plan.panelBytes = plan.deep*plan.aStep + 64 // or panels would compete for the same places of the caches
 		}
 		w.room(roomA, ceil(blockRows, rows)*plan.panelBytes)
 	}
-	bTile := deep*width*int64(m.bytes) + 64
-	bBlock := ceil(min(perBlock, wide), across) * bTile
-	if packB {
-		n := int64(1)
-		if held {
-			n = chunks
-		}
-		w.room(roomB, n*bBlock)
+	b := uintptr(0) // where packed B is
+	switch {
+	case shared != nil:
+		b = shared.at
+	case plan.held:
+		b = w.room(roomB, plan.chunks*plan.bBlock)
+	case plan.packB:
+		b = w.room(roomB, plan.bBlock)
 	}
 	sumStep := outer*size + 64
 	if sums {
@@ -271,6 +236,13 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	if w.err != nil {
 		return
 	}
+	if plan.held && p.k > 0 {
+		shared.once(func() {
+			for pc := range plan.chunks {
+				w.packB(b+uintptr(pc*plan.bBlock), &plan.shape, pc*chunk, min(p.k-pc*chunk, chunk), j0, j1)
+			}
+		})
+	}
 
 	for jo := j0; jo < j1; jo += outer {
 		je := min(jo+outer, j1)
@@ -279,20 +251,19 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			first := i0 + ic*rows
 			end := min(ic+max(1, blockRows/rows), plan.panels)
 			last := min(i0+end*rows, i1)
-			for pc := range chunks {
+			for pc := range plan.chunks {
 				p0 := pc * chunk
 				kc := min(p.k-p0, chunk)
-				if pc == chunks-1 && via && p.reads {
+				if pc == plan.chunks-1 && via && p.reads {
 					w.fetch(first, last, jo, je, sumStep)
 				}
 				for jc := jo; jc < je; jc += perBlock {
 					jEnd := min(jc+perBlock, je)
-					bAt := w.rooms[roomB].Addr
-					if held {
-						bAt += uintptr(pc * bBlock)
-					}
-					if packB && kc > 0 && (!held || ic == 0) {
-						w.packB(bAt, bTile, across, p0, kc, jc, jEnd)
+					bAt := b
+					if plan.held {
+						bAt += uintptr(pc * plan.bBlock)
+					} else if plan.packB && kc > 0 {
+						w.packB(bAt, &plan.shape, p0, kc, jc, jEnd)
 					}
 					for q := ic; q < end; q++ {
 						if w.err != nil || w.stopped {
@@ -309,7 +280,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 						if !plan.along {
 							w.aStep = uintptr(p.acs)
 						}
-						if packA {
+						if plan.packA {
 							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*plan.panelBytes)
 							w.aStep = uintptr(plan.aStep)
 							switch {
@@ -329,23 +300,23 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 								to, was = at, place{w.rooms[roomC].Addr + offset, sumStep}
 							}
 						}
-						w.follow(pc == 0, pc == chunks-1, at, to, was)
+						w.follow(pc == 0, pc == plan.chunks-1, at, to, was)
 						w.b, w.bStep, w.bNext = p.b+uintptr(p0*p.brs+jc*p.bcs), uintptr(p.brs), uintptr(across*size)
-						if packB {
-							w.b, w.bStep, w.bNext = bAt, uintptr(width*int64(m.bytes)), uintptr(bTile)
+						if plan.packB {
+							w.b, w.bStep, w.bNext = bAt, uintptr(plan.tileBytes), uintptr(plan.bTile)
 						}
-						s := tile{t: p.t, rows: int(n), cols: int(width), along: plan.along}
-						if !converts && w.written == nil { // what is entered directly is short
+						s := tile{t: p.t, rows: int(n), cols: int(plan.width), along: plan.along}
+						if !p.converts() && w.written == nil { // what is entered directly is short
 							here := spot{p0: p0, kc: kc, panels: end - 1 - q, panel: top + n}
 							if jc > jo || !plan.along {
-								here.packed = packA
+								here.packed = plan.packA
 							}
 							if here.jNext, here.pNext = jc+perBlock, p0; here.jNext >= je {
 								here.jNext, here.pNext = jo, p0+chunk
 							}
-							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), packB && !held)
+							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), plan.packB && !plan.held)
 						}
-						w.tilesOf(s, jEnd-jc, packB)
+						w.tilesOf(s, jEnd-jc, plan.packB)
 					}
 				}
 			}
@@ -388,10 +359,9 @@ func (w *worker) follow(first, last bool, at, to, was place) {
 // plan is how a block is done.
 type plan struct {
 	*product
-	i0, size int64
-	along    bool
-	panels   int64
-	aStep    int64
+	shape
+	i0, size, panels int64
+	aStep            int64
 	// Bytes of a packed panel, and of a tile's row.
 	panelBytes, tileBytes int64
 }
@@ -435,10 +405,9 @@ func (w *worker) setMask(n int64) bool {
 	return n > 0
 }
 
-// packB packs rows p0 … p0 + kc and columns j … end of B to dst, in tiles of
-// across columns that lie next bytes apart.
-func (w *worker) packB(dst uintptr, next, across, p0, kc, j, end int64) {
-	p := w.p
+// packB packs rows p0 … p0 + kc and columns j … end of B to dst, in tiles.
+func (w *worker) packB(dst uintptr, h *shape, p0, kc, j, end int64) {
+	p, next, across := w.p, h.bTile, h.across
 	m := p.lib.m
 	size := p.t.size()
 	lanes := int64(m.lanes(p.t))

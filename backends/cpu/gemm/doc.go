@@ -37,6 +37,7 @@
 //	dot.go       few elements that are long sums: their chunks side by side
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
+//	shape.go     how a product is cut into blocks and tiles, and threads share it
 //	ahead.go     what is fetched meanwhile
 //	elements.go  the types that are converted on the way
 //	units.go     what multiplies groups of short elements, if the machine has such
@@ -66,6 +67,11 @@
 //	        one call: the panel by all tiles, 20 µs or so
 //
 // Meanwhile the next panel of A is fetched, and the next block of B that is to be packed.
+//
+// Of a B that is packed once for all of k, threads share the blocks (shape.go): each begins
+// with its own stretch of them, packs one when it comes to it, and, done, helps with what is
+// left of another's. So a thread that comes late, or shares its core, holds up none: a linear
+// layer of 256×784→512 on two threads takes 0.9 of the time of halves.
 //
 // B is used in place where it is small or one panel sees it; it has to be packed
 // where its rows are what lies apart. A is used in place but where its rows, or its

@@ -93,6 +93,8 @@ type launch struct {
 	part, cPart    int64 // products in a part, and bytes from part to part of the result
 	high, wide     int64 // rows and columns of a task
 	down, across   int64 // tasks in a matrix
+	packed         []packed
+	holder         *worker // of the memory of what is packed for all
 	stopped        atomic.Bool
 	mu             sync.Mutex
 	err            error
@@ -110,6 +112,10 @@ const (
 // make no more work: another thread is there after some 50 µs.
 const tasksOfThread = 4
 
+// tasksOfSharer is how many there are where threads share what is packed, whose ends meet the
+// sooner.
+const tasksOfSharer = 16
+
 // Run runs a launch to its end, on the caller's thread and, if there is enough
 // to do, on workers. The error is ErrCancelled or nil, or says what the machine
 // lacks.
@@ -122,6 +128,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 		return nil
 	}
 	defer func() {
+		r.giveBack()
 		r.record = nil
 		k.spare.Store(r)
 	}()
@@ -160,7 +167,9 @@ func (r *launch) divide(threads int) int64 {
 	}
 	if want := int64(each / taskNanoseconds); threads > 1 && matrices < int64(threads)*4 && want >= 2 {
 		n := min(want, int64(threads))
+		shares := matrices == 1 && p.n >= n*4*lanes && p.packsB(p.m) && !p.takesRows(p.m)
 		switch {
+		case shares && r.share(n, want):
 		case p.takesRows(p.m) || p.m > panel && !p.packsB(p.m): // whoever comes late does less
 			rows := ceil(p.m, min(want, int64(threads)*tasksOfThread))
 			r.high = ceil(rows, panel) * panel
@@ -188,16 +197,20 @@ func (p *product) nanoseconds(k int64) float64 {
 func (r *launch) task(w *worker, i int64) {
 	p := &w.own
 	*p = r.first
-	j := i % r.across
-	i /= r.across
 	d := i % r.down
 	i /= r.down
+	j := i % r.across
+	i /= r.across
 	part, batch := i%r.parts, i/r.parts
 	p.a += uintptr(batch*p.aNext + part*r.part*p.acs)
 	p.b += uintptr(batch*p.bNext + part*r.part*p.brs)
 	p.c += uintptr(batch*p.m*p.n*p.out.size + part*r.cPart)
 	p.k = min(p.k-part*r.part, r.part)
-	w.block(p, d*r.high, min((d+1)*r.high, p.m), j*r.wide, min((j+1)*r.wide, p.n))
+	shared := (*packed)(nil)
+	if len(r.packed) > 0 {
+		shared = &r.packed[j]
+	}
+	w.block(p, d*r.high, min((d+1)*r.high, p.m), j*r.wide, min((j+1)*r.wide, p.n), shared)
 }
 
 // alone runs the launch on the caller's thread.

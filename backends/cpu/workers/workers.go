@@ -239,22 +239,31 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 // workers are done, which are in their last chunks. To wake a thread takes longer
 // than most launches; one that looks about is there in less than a microsecond. Between
 // two long launches of a program in Python are up to 80 µs, since the first one has the
-// caches: a worker that slept by then would be woken for each.
+// caches: a worker that slept by then would be woken for each. Others get a turn seldom:
+// with each the scheduler wakes a thread to look for what else there is, and where no
+// processor is left for it that one takes the caller's (a linear layer of 1 ms on two
+// processors: 0.85 of the time that it takes with a turn after each look).
 const (
 	lookout = 100 * time.Microsecond
-	looks   = 64 // before others get a turn, and the clock is asked
+	turn    = 50 * time.Microsecond // until others get one
+	looks   = 64                    // before the clock is asked
 )
 
 // until looks as long for what found reports.
 func until(found func() bool) bool {
-	for start := time.Now(); ; runtime.Gosched() {
+	start, turns := time.Now(), time.Duration(0)
+	for {
 		for range looks {
 			if found() {
 				return true
 			}
 		}
-		if time.Since(start) > lookout {
+		switch since := time.Since(start); {
+		case since > lookout:
 			return false
+		case since/turn > turns:
+			turns = since / turn
+			runtime.Gosched()
 		}
 	}
 }
@@ -304,7 +313,10 @@ func (p *Pool) serve(number int) {
 
 // invited waits for an invitation; there is none any more if the pool is closed.
 func (p *Pool) invited() (in invitation, ok bool) {
-	p.awake.Add(1)
+	if int(p.awake.Add(1)) >= runtime.GOMAXPROCS(0) { // the caller needs one, too
+		p.awake.Add(-1)
+		return p.sleep()
+	}
 	ok = until(func() bool {
 		select {
 		case in = <-p.work:

@@ -1,0 +1,154 @@
+package gemm
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// shape is how a block is cut into tiles, and what of it is packed (doc.go).
+type shape struct {
+	rows, width   int64 // of a tile: rows, and vectors …
+	across        int64 // … which are so many columns
+	perBlock      int64 // columns of a block of B
+	chunks, deep  int64 // of k, and the longest one
+	along         bool  // whether panels of A lie as rows do
+	packA, packB  bool
+	held          bool  // B is packed once, for all of k
+	bTile, bBlock int64 // bytes of packed B: of a tile, of a block
+}
+
+// shape says how so many rows and columns of the result are done.
+func (p *product) shape(high, wide int64) (h shape) {
+	m, size := p.lib.m, p.t.size()
+	vector, lanes := int64(m.bytes), int64(m.lanes(p.t))
+	cols := ceil(wide, lanes)
+	// As tall as registers allow, rows dealt out evenly.
+	tallest := m.tallest(p.t, int(min(cols, 2)))
+	converts := p.converts()
+	h.along = p.acs == size && !converts || converts || p.ars != size
+	if !converts && h.along && p.acs == size && cols == 1 {
+		if low := p.ars & 4095; low < 64 || low > 4096-64 { // lines of all rows compete for the same places of the L1
+			tallest = min(tallest, 10)
+		}
+	}
+	if p.k <= shallow { // to begin and end a tile takes longer than what is between
+		tallest = min(tallest, shallowRows)
+	}
+	h.rows = ceil(high, ceil(high, tallest))
+	h.width = min(int64(m.widest(p.t, int(h.rows))), cols)
+	h.across = h.width * lanes
+	h.chunks, h.deep = max(1, ceil(p.k, chunk)), min(p.k, chunk)
+	perRow := int64(rowBytes)
+	if high*h.deep*size <= maxFewA {
+		perRow = fewBytes
+	}
+	perRow = min(perRow*chunk/max(1, h.deep), mostBytes) // where k is small, C is what moves, best by long rows
+	if !p.t.float() {
+		perRow /= 4 // a call takes about as long
+	}
+	h.perBlock = max(1, perRow/(h.width*vector)) * h.across
+	h.packA = converts || p.acs != size && p.ars != size
+	if !h.packA && ceil(wide, h.across) > 2 {
+		if h.along {
+			low := p.ars & 4095
+			h.packA = h.rows > 10 && (low < 64 || low > 4096-64)
+		} else {
+			low := p.acs & 4095 // columns are in so many pages that each tile needs them all anew
+			h.packA = h.deep*p.acs > 512<<10 || p.acs > 1024 && (low < 64 || low > 4096-64)
+		}
+	}
+	h.packB = p.packsB(high)
+	h.held = h.packB && wide <= h.perBlock && h.chunks*h.deep*ceil(wide, h.across)*h.width*vector <= maxHeld
+	h.bTile = h.deep*h.width*vector + 64
+	h.bBlock = ceil(min(h.perBlock, wide), h.across) * h.bTile
+	return h
+}
+
+// leaves reports whether sums wait elsewhere than where the result goes.
+func (p *product) leaves() bool {
+	return p.ccs != p.t.size() || p.out.size != p.t.size() || p.out.convert != nil
+}
+
+// packed is a block of B that threads share: who needs it first packs it.
+type packed struct {
+	shape
+	at    uintptr
+	state atomic.Int32
+}
+
+const (
+	packing = iota + 1
+	isPacked
+)
+
+// once packs the block, or waits until another thread, which has begun, has packed it. What is
+// nil is nobody else's.
+func (b *packed) once(pack func()) {
+	switch {
+	case b == nil:
+		pack()
+	case b.state.CompareAndSwap(0, packing):
+		defer b.state.Store(isPacked)
+		pack()
+	default:
+		for b.state.Load() != isPacked {
+			runtime.Gosched()
+		}
+	}
+}
+
+// share cuts the result into tasks that share packed blocks of B, a stretch of blocks for each
+// thread: one that is done with its own helps with another's, so that none waits long for one
+// that came late, or is slower. It reports whether B can be packed so.
+func (r *launch) share(threads, want int64) bool {
+	p := &r.first
+	tile := 2 * int64(p.lib.m.lanes(p.t))
+	whole := p.shape(p.m, ceil(p.n, threads))
+	blocks := threads * ceil(ceil(p.n, threads), whole.perBlock)
+	wide := ceil(ceil(p.n, blocks), tile) * tile
+	h := p.shape(p.m, wide)
+	bytes := h.chunks * h.bBlock
+	across := ceil(p.n, wide)
+	if !h.held || across*bytes > maxShared {
+		return false
+	}
+	unit := h.rows
+	if q := square(p.t); p.leaves() { // in whole squares
+		unit *= q / gcd(unit, q)
+	}
+	down := max(1, min(want, threads*tasksOfSharer)/across)
+	r.wide, r.across = wide, across
+	r.high = max(p.m/down/unit, 1) * unit
+	r.down = ceil(p.m, r.high)
+	r.holder = takeWorker(r.record)
+	at := r.holder.room(roomB, across*bytes)
+	if r.holder.err != nil {
+		r.giveBack()
+		return false
+	}
+	if int64(cap(r.packed)) < across {
+		r.packed = make([]packed, across)
+	}
+	r.packed = r.packed[:across]
+	for i := range r.packed {
+		b := &r.packed[i]
+		b.shape, b.at = h, at+uintptr(int64(i)*bytes)
+		b.state.Store(0)
+	}
+	return true
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// giveBack ends what share began.
+func (r *launch) giveBack() {
+	if r.holder != nil {
+		giveWorker(r.holder)
+		r.holder, r.packed = nil, r.packed[:0]
+	}
+}
