@@ -7,12 +7,14 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // Every expansion is in the corpus, in every type, and held there to no more
 // than the row's own bound. Planted errors show the same of rows that have an
 // evaluator.
 func TestCorpusHasEveryExpansion(t *testing.T) {
+	brief.Alone(t)
 	cases, err := Corpus()
 	if err != nil {
 		t.Fatal(err)
@@ -31,6 +33,7 @@ func TestCorpusHasEveryExpansion(t *testing.T) {
 
 // Every row is in the corpus, in every type it has, and so in what Once runs.
 func TestCorpusHasEveryRow(t *testing.T) {
+	brief.Alone(t)
 	cases, err := Corpus()
 	if err != nil {
 		t.Fatal(err)

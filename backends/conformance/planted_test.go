@@ -8,6 +8,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // wrong is a way for an evaluator to be wrong. It returns another result for the
@@ -120,6 +121,7 @@ func infinite(t isa.Type) uint64 {
 // An error planted in any evaluator, for any of its types, makes the corpus
 // fail, be it all over or at an edge alone.
 func TestPlantedErrorsAreCaught(t *testing.T) {
+	brief.Alone(t)
 	cases, err := Corpus()
 	require.NoError(t, err)
 	planted := 0

@@ -18,6 +18,7 @@ import (
 // no plan gives: nothing outside the slots is touched, and what is computed is
 // what the program says.
 func TestProductsOfOthersParameters(t *testing.T) {
+	brief.Alone(t)
 	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
 		r := rand.New(rand.NewPCG(7, 8))
 		engine, oracle := on(t, b.level, 1), on(t, jit.None, 1)

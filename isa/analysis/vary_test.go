@@ -9,6 +9,7 @@ import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/isa/isatest/progen"
 	"github.com/stretchr/testify/require"
 )
@@ -63,6 +64,7 @@ func barriers(t *testing.T, a *Analysis, r *ir.Region, after bool) (count int) {
 // TestBarriersAreUniform demands that what the verifier found uniform, so that
 // barriers may stand there, is uniform here as well.
 func TestBarriersAreUniform(t *testing.T) {
+	brief.Alone(t)
 	total := 0
 	check := func(f *ir.Func) { total += barriers(t, New(f), f.Body, true) }
 	for seed := range uint64(400) {

@@ -73,6 +73,7 @@ func TestPassesKeepTheAnswer(t *testing.T) {
 }
 
 func TestPassesKeepTheAnswerRapid(t *testing.T) {
+	brief.Alone(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		s := isatest.FromRapid(rt)
 		cfg := everything

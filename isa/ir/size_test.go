@@ -67,6 +67,7 @@ func TestReductionsAreBounded(t *testing.T) {
 // What branches carry is bounded, too: here each of many takes hundreds of
 // registers along.
 func TestCarriedValuesAreBounded(t *testing.T) {
+	brief.Alone(t)
 	text := func(branches int) string {
 		var b strings.Builder
 		b.WriteString("program p\nslot x u32\nldg.u32 v, x[index]\n")

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // someF32 is a float32 of any bits, often one that is special or near another.
@@ -63,6 +64,7 @@ func TestFMA(t *testing.T) {
 // lengths about a vector's and at odd addresses, and sees that it writes
 // nothing beyond.
 func TestVectorLoops(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(7, 8))
 	type pair struct {
 		name       string

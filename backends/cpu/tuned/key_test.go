@@ -17,6 +17,7 @@ import (
 // both orders: their programs, which are kept for later plans, are those that each has
 // when it is the first.
 func TestPlansDoNotDependOnEarlierOnes(t *testing.T) {
+	brief.Alone(t)
 	type call struct {
 		name string
 		plan func() (*kernels.Plan, error)

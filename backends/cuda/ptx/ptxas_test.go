@@ -270,6 +270,7 @@ func random(t testing.TB, seed uint64) program {
 
 // Every random program has its text.
 func TestRandomCompile(t *testing.T) {
+	brief.Alone(t)
 	for seed := range uint64(brief.Or(3000, 300)) {
 		random(t, seed)
 	}

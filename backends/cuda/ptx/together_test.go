@@ -12,6 +12,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -52,6 +53,7 @@ func TestCollectivesTogether(t *testing.T) {
 // A region with its collectives moved together has its nodes, each once, behind what it
 // needs, and those with effects in their order.
 func TestRegroupedRegions(t *testing.T) {
+	brief.Alone(t)
 	moved := 0
 	for _, x := range library(t) {
 		var check func(r *ir.Region)

@@ -223,6 +223,7 @@ func oneNaN(b []byte, t isa.Type) []byte {
 // What is planned here has the library's bits, on rows of all kinds of lengths:
 // of one block and several, of one chunk and many, even and odd.
 func TestPlansHaveTheLibrarysBits(t *testing.T) {
+	brief.Alone(t)
 	r := newRig(t)
 	for _, op := range []*kernels.Op{kernels.Softmax, kernels.ReduceSum, kernels.ReduceMin, kernels.ReduceMax} {
 		for k, typ := range op.Types.List() {

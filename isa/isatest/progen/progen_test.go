@@ -5,12 +5,14 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 var all = Config{Size: 40, Lanes: true, Math: true, Atlas: true, Faults: true}
 
 // Every case must verify, and its launch must fit it.
 func TestCasesAreWellFormed(t *testing.T) {
+	brief.Alone(t)
 	ops := map[isa.Op]int{}
 	for seed := range uint64(1500) {
 		cfg := all

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // TestLoopsAgreeWithTheTable runs every expansion by the loops and by the
 // table's own evaluators: the errors measured are those of the programs only
 // if both agree in every bit.
 func TestLoopsAgreeWithTheTable(t *testing.T) {
+	brief.Alone(t)
 	for _, c := range Cases() {
 		t.Run(c.String(), func(t *testing.T) {
 			fast, err := NewEvaluator(c.Op, c.Type, false)
