@@ -167,7 +167,7 @@ func (r *launch) divide(threads int) int64 {
 	}
 	if want := int64(each / taskNanoseconds); threads > 1 && matrices < int64(threads)*4 && want >= 2 {
 		n := min(want, int64(threads))
-		shares := matrices == 1 && p.n >= n*4*lanes && p.packsB(p.m) && !p.takesRows(p.m)
+		shares := matrices == 1 && p.packsB(p.m) && !p.takesRows(p.m)
 		switch {
 		case shares && r.share(n, want):
 		case p.takesRows(p.m) || p.m > panel && !p.packsB(p.m): // whoever comes late does less

@@ -97,14 +97,15 @@ func (b *packed) once(pack func()) {
 	}
 }
 
-// share cuts the result into tasks that share packed blocks of B, a stretch of blocks for each
+// share cuts the result into tasks that share packed blocks of B, a stretch of tasks for each
 // thread: one that is done with its own helps with another's, so that none waits long for one
 // that came late, or is slower. It reports whether B can be packed so.
 func (r *launch) share(threads, want int64) bool {
 	p := &r.first
 	tile := 2 * int64(p.lib.m.lanes(p.t))
-	whole := p.shape(p.m, ceil(p.n, threads))
-	blocks := threads * ceil(ceil(p.n, threads), whole.perBlock)
+	blocks := max(1, min(threads, p.n/(2*tile))) // none narrower than two tiles: more threads then share one
+	each := ceil(p.n, blocks)
+	blocks *= ceil(each, p.shape(p.m, each).perBlock)
 	wide := ceil(ceil(p.n, blocks), tile) * tile
 	h := p.shape(p.m, wide)
 	bytes := h.chunks * h.bBlock
