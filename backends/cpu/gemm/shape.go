@@ -91,8 +91,10 @@ func (b *packed) once(pack func()) {
 		defer b.state.Store(isPacked)
 		pack()
 	default:
-		for b.state.Load() != isPacked {
-			runtime.Gosched()
+		for looks := 1; b.state.Load() != isPacked; looks++ {
+			if looks%(1<<14) == 0 { // seldom, as workers that look about do
+				runtime.Gosched()
+			}
 		}
 	}
 }
@@ -114,8 +116,8 @@ func (r *launch) share(threads, want int64) bool {
 		return false
 	}
 	unit := h.rows
-	if q := square(p.t); p.leaves() { // in whole squares
-		unit *= q / gcd(unit, q)
+	for p.leaves() && unit%square(p.t) != 0 { // in whole squares
+		unit += h.rows
 	}
 	down := max(1, min(want, threads*tasksOfSharer)/across)
 	r.wide, r.across = wide, across
@@ -137,13 +139,6 @@ func (r *launch) share(threads, want int64) bool {
 		b.state.Store(0)
 	}
 	return true
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // giveBack ends what share began.
