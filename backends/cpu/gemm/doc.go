@@ -70,8 +70,8 @@
 //
 // Of a B that is packed once for all of k, threads share the blocks (shape.go): each begins
 // with its own stretch of them, packs one when it comes to it, and, done, helps with what is
-// left of another's. So a thread that comes late, or shares its core, holds up none: a linear
-// layer of 256×784→512 on two threads takes 0.9 of the time of halves.
+// left of another's. So a thread that comes late, or shares its core, holds up none
+// (docs/RATIONALE.md).
 //
 // B is used in place where it is small or one panel sees it; it has to be packed
 // where its rows are what lies apart. A is used in place but where its rows, or its

@@ -241,8 +241,7 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 // two long launches of a program in Python are up to 80 µs, since the first one has the
 // caches: a worker that slept by then would be woken for each. Others get a turn seldom:
 // with each the scheduler wakes a thread to look for what else there is, and where no
-// processor is left for it that one takes the caller's (a linear layer of 1 ms on two
-// processors: 0.85 of the time that it takes with a turn after each look).
+// processor is left for it that one takes the caller's (docs/RATIONALE.md).
 const (
 	lookout = 100 * time.Microsecond
 	turn    = 50 * time.Microsecond // until others get one
