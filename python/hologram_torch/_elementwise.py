@@ -487,7 +487,7 @@ def traced(kernel: Kernel, arguments: Sequence[Any], inputs: Mapping[str, str]) 
 
 def compiled_for(kernel: Kernel, arguments: Sequence[Any]) -> Compiled:
     """Return what a kernel is compiled to for arguments, dtypes in the place of arrays."""
-    names, values = kernel._flat(arguments, {})
+    names, values = kernel._signature.flat(arguments, {})
     return kernel._compiled(names, [stand_in(value) for value in values], None)
 
 

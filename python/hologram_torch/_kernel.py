@@ -152,7 +152,7 @@ def _traced(kernel: HologramKernel, signature: Sequence[str], statics: Sequence[
     scalars = [f"s{i}" for i in range(len(direct) + count)]
     slots = [inputs[place] for place in compiled.places if place in inputs]
     listing, results = listed(compiled, dict(zip(compiled.names, [*slots, *scalars])))
-    return _Traced(compiled, listing, results, scalars, direct, kernel._flat(arguments, {})[0])
+    return _Traced(compiled, listing, results, scalars, direct, kernel._signature.flat(arguments, {})[0])
 
 
 def _function_of(kernel: Kernel, signature: Sequence[str], statics: Sequence[Any]) -> _Function:
@@ -236,7 +236,7 @@ class Kernel:
         """
         if is_dynamo_compiling():
             return self._operator(arguments, named)
-        names, values = self._kernel._flat(arguments, named)
+        names, values = self._kernel._signature.flat(arguments, named)
         device = next((value.device for value in values if isinstance(value, Tensor)), None)
         if device is None:
             return self._kernel(*arguments, executor=executor, **named)
@@ -254,12 +254,12 @@ class Kernel:
 
     def _of_numpy(self, name: str, value: Any, device: torch.device) -> Any:
         """Return a number of numpy's as a tensor of its dtype, or as Python's where an annotation says more."""
-        if name in self._kernel._static or not is_number(value):
+        if name in self._kernel._signature.static or not is_number(value):
             return value
         number = value.item() if isinstance(value, (np.bool_, np.integer)) else float(value)
-        if name in self._kernel._annotated:
+        if name in self._kernel._signature.annotated:
             return number
-        return torch.tensor(number, dtype=_TORCH[self._kernel._kind(name, value).type], device=device)
+        return torch.tensor(number, dtype=_TORCH[self._kernel._signature.kind(name, value).type], device=device)
 
     def _sorted(self, names: list[str], values: list[Any]) -> tuple[_Function, list[Tensor], list[float]]:
         signature: list[str] = []
@@ -267,7 +267,7 @@ class Kernel:
         scalars: list[float] = []
         statics: list[Any] = []
         for name, value in zip(names, values):
-            if name in self._kernel._static:
+            if name in self._kernel._signature.static:
                 signature.append("static")
                 statics.append(value)
             elif isinstance(value, Tensor):
@@ -298,8 +298,8 @@ class Kernel:
 
     def _operator(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call the operator for users' kernels: what torch.compile traces."""
-        parameters = self._kernel._arguments
-        if named or len(arguments) != len(parameters) or self._kernel._static or not self._kernel._positional:
+        taken = self._kernel._signature
+        if named or len(arguments) != len(taken.names) or taken.static or not taken.positional:
             raise InvalidArgumentError(
                 f"{self._kernel._name}: under torch.compile give all arguments by position; none may be static"
             )

@@ -201,11 +201,11 @@ def test_names_that_programs_reserve() -> None:
 
 def test_any_name_of_an_argument() -> None:
     """Those that programs reserve, long ones, and those that results have."""
-    from hologram._kernel.call import _RESERVED
+    from hologram._kernel.signature import RESERVED
 
     x = np.ones(2)
     for name in (
-        *sorted(_RESERVED),
+        *sorted(RESERVED),
         "a" * 199,
         "a" * 200,
         "a" * 201,

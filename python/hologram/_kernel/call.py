@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union, ov
 import numpy as np
 
 from hologram._built import is_number
-from hologram._dtypes import NAMES, code_of, dtype_of_code
-from hologram._kernel.annotations import number_type
-from hologram._kernel.arrays import ARRAYS, HOST, dtype_of_tensor, is_array, stand_in, usable
+from hologram._dtypes import NAMES, dtype_of_code
+from hologram._kernel.arrays import ARRAYS, HOST, is_array, stand_in, usable
 from hologram._kernel.integers import Numbers
 from hologram._kernel.ir import Place
 from hologram._kernel.lines import TRACING, at, current, fail
-from hologram._kernel.making import alone, unknown
-from hologram._kernel.outside import exact, look, outside
+from hologram._kernel.making import alone
+from hologram._kernel.outside import look, outside
+from hologram._kernel.signature import BOOL, Kind, Signature, argument, atlas_names
 from hologram._kernel.source import Body, body_of
 from hologram._kernel.statements import Again, run
 from hologram._kernel.values import PRED, Trace, Value, kind_of, value_of
 from hologram._results import allocate, default_executor, executor_of
-from hologram.buffer import Buffer
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError, ProgramFault
 from hologram.executor import Executor
 from hologram.program import Program
@@ -41,18 +40,7 @@ _LIMIT = 256
 _DEEPEST = 32
 """How deep kernels may call each other; they become part of their callers, so one that calls itself never ends."""
 
-_RESERVED = {"boundary", "false", "inf", "index", "nan", "phi", "shared", "true"}  # what Atlas can't name a slot
-_PYTHON = {bool: PRED, int: "i64", float: "f64"}
-_BOOL = np.dtype(bool)
 _OTHER = object()
-
-
-class _Kind(NamedTuple):
-    """What a program depends on of an argument."""
-
-    role: str  # "array", "number" (weak), "typed" (a number with a dtype), "static"
-    type: str  # the Atlas type, "pred" for bools
-    value: object = None  # of a static argument
 
 
 class Compiled(NamedTuple):
@@ -87,24 +75,9 @@ class Kernel:
         functools.update_wrapper(self, function)
         self._name = re.sub(r"\W", "_", getattr(function, "__name__", "kernel"), flags=re.ASCII).strip("_") or "kernel"
         self._function = function = getattr(function, "of_values", function)
-        self._signature = inspect.signature(function)
-        self._static = frozenset([static] if isinstance(static, str) else static)
+        self._signature = Signature(self._name, function, static)
+        self._simple = self._signature.positional and not self._signature.static and not self._signature.annotated
         self._body: Optional[Body] = None
-        self._annotated: dict[str, str] = {}
-        self._arguments = list(self._signature.parameters)
-        for name, parameter in self._signature.parameters.items():
-            if name in ("out", "executor") or parameter.kind is parameter.VAR_KEYWORD:
-                raise InvalidArgumentError(f"kernel {self._name}: it can't have a parameter {parameter}")
-            annotated = number_type(f"kernel {self._name}: {name}", parameter.annotation, function)
-            if annotated is not None:
-                self._annotated[name] = annotated
-        for name in self._static:
-            if name not in self._signature.parameters:
-                raise InvalidArgumentError(f"kernel {self._name}: static names {name!r}, which is no parameter")
-        self._positional = all(
-            p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in self._signature.parameters.values()
-        )
-        self._simple = self._positional and not self._static and not self._annotated
         self._cache: dict[Any, Compiled] = {}
         self._ready: dict[Any, tuple[Compiled, int, list[int]]] = {}  # by what is quick to find out
         self._last: Optional[Compiled] = None
@@ -122,61 +95,6 @@ class Kernel:
     def __reduce__(self) -> str:
         """Pickle as the name by which a module has the kernel, as functions are."""
         return str(self.__qualname__)  # type: ignore[attr-defined]
-
-    # ---- what a call depends on
-
-    def _kind(self, name: str, value: Any) -> _Kind:
-        """Return what a program depends on of an argument's value."""
-        if name in self._static:
-            try:
-                hash(value)
-            except TypeError:
-                raise DTypeError(f"{self._name}: {name} is static, and {type(value).__name__} has no hash") from None
-            return _Kind("static", "", exact(value))
-        annotated = self._annotated.get(name)
-        try:
-            if annotated is not None:
-                return self._annotated_kind(name, annotated, value)
-            if type(value) is np.ndarray or isinstance(value, (np.ndarray, Buffer)):
-                return _array(value.dtype)
-            found = _PYTHON.get(type(value))
-            if found is not None:
-                return _Kind("number", found)
-            if is_number(value):
-                if isinstance(value, np.generic):
-                    return _Kind("typed", _array(value.dtype).type)
-                return _Kind(
-                    "number", _PYTHON[bool if isinstance(value, bool) else int if isinstance(value, int) else float]
-                )
-            if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-                return _array(np.dtype(value))
-            dtype = dtype_of_tensor(value)
-            if dtype is not None:
-                return _array(dtype)
-        except DTypeError as error:
-            raise DTypeError(f"{self._name}: {name}: {error}") from None
-        raise DTypeError(
-            f"{self._name}: {name} is a {type(value).__name__}; expected a Buffer, a numpy array, an object with "
-            "DLPack or __cuda_array_interface__, or a number"
-            + ("; np.array makes one of it" if isinstance(value, (list, tuple)) else "")
-        )
-
-    def _annotated_kind(self, name: str, annotated: str, value: Any) -> _Kind:
-        if isinstance(value, np.ndarray) and value.ndim == 0:
-            value = value[()]
-        if not is_number(value):
-            raise DTypeError(f"it is a {type(value).__name__}; expected a number ({annotated}), as annotated")
-        if annotated in NAMES:
-            return _Kind("typed", annotated)
-        kind = {"bool": 0, "int": 1, "float": 2}[annotated]
-        given = (
-            kind_of(_array(value.dtype).type)
-            if isinstance(value, np.generic)
-            else kind_of(_PYTHON.get(type(value), "f64"))
-        )
-        if given > kind:
-            raise DTypeError(f"it is {value!r}; expected a number ({annotated}), as annotated")
-        return _Kind("number", (PRED, "i64", "f64")[kind])
 
     def _numbers_outside(self) -> tuple[object, ...]:
         """Return the numbers and functions outside that the function names: they are part of its program."""
@@ -200,42 +118,11 @@ class Kernel:
         self._watched = found
         return found
 
-    def _flat(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[str], list[Any]]:
-        """Return names and values of a call's arguments, defaults included and *arguments one by one."""
-        if self._positional and not keywords and len(arguments) == len(self._arguments):
-            return self._arguments, list(arguments)
-        parameters = self._signature.parameters
-        for name in keywords:
-            if name not in parameters:
-                raise DTypeError(f"{self._name}: {unknown(name, self._signature)}")
-        try:
-            bound = self._signature.bind(*arguments, **keywords)
-        except TypeError as error:
-            hint = ""
-            if next(iter(parameters), "") in ("self", "cls"):
-                hint = "; a kernel isn't bound to an object: make it a staticmethod, without self"
-            elif any(isinstance(value, Executor) for value in arguments):
-                hint = "; an executor is given as executor="
-            elif len(arguments) > len(parameters) and is_array(arguments[len(parameters)]):
-                hint = "; an array for the result is given as out="
-            raise DTypeError(f"{self._name}: {error}; it is called as {self._name}{self._signature}{hint}") from None
-        bound.apply_defaults()
-        names: list[str] = []
-        values: list[Any] = []
-        for name, value in bound.arguments.items():
-            if self._signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                names.extend(f"{name}{i}" for i in range(len(value)))
-                values.extend(value)
-            else:
-                names.append(name)
-                values.append(value)
-        return names, values
-
     # ---- compiling
 
     def _compiled(self, names: list[str], values: list[Any], out: Optional[tuple[Any, ...]]) -> Compiled:
-        kinds = tuple(self._kind(name, value) for name, value in zip(names, values))
-        wanted = None if out is None else tuple(self._kind("out", value).type for value in out)
+        kinds = tuple(self._signature.kind(name, value) for name, value in zip(names, values))
+        wanted = None if out is None else tuple(self._signature.kind("out", value).type for value in out)
         key = (kinds, wanted, self._numbers_outside())
         found = self._cache.get(key)
         if found is None:
@@ -254,18 +141,18 @@ class Kernel:
         return found
 
     def _compile(
-        self, names: list[str], values: list[Any], kinds: tuple[_Kind, ...], wanted: Optional[tuple[str, ...]]
+        self, names: list[str], values: list[Any], kinds: tuple[Kind, ...], wanted: Optional[tuple[str, ...]]
     ) -> Compiled:
         """Trace the function until the types of its variables are settled."""
         plan: dict[int, tuple[str, bool]] = {}
         wide: set[int] = set()
         stay: set[object] = set()
         while True:
-            trace, atlas = Trace(plan, wide, stay), _atlas_names(names)
+            trace, atlas = Trace(plan, wide, stay), atlas_names(names)
             outer = current.trace, current.place
             try:
                 current.trace, current.place = trace, None
-                arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values, range(len(values)))]
+                arguments = [argument(trace, *each) for each in zip(atlas, kinds, values, range(len(values)))]
                 result = self._call(trace, names, arguments)
                 several, outputs = self._outputs(trace, result, wanted, atlas)
             except Again:
@@ -294,7 +181,7 @@ class Kernel:
             [*trace.slots, *given, *(p for p in trace.params if p not in given), *(name for name, _ in outputs)],
             [*(place[name] for name in trace.slots), *given.values()],
             numbers if len(numbers) else None,
-            [(name, _BOOL if type == PRED else dtype_of_code(NAMES.index(type) + 1)) for name, type in outputs],
+            [(name, BOOL if type == PRED else dtype_of_code(NAMES.index(type) + 1)) for name, type in outputs],
             several,
             written,
         )
@@ -396,7 +283,7 @@ class Kernel:
                             executor = default_executor(1)
                         outs = None if out is None else (out,)
                         return self._run(compiled, arguments, arguments[first], shape, out, outs, executor)
-        names, values = self._flat(arguments, keywords)
+        names, values = self._signature.flat(arguments, keywords)
         for value in values:
             if isinstance(value, Value):
                 alone(self._name, out, executor)
@@ -405,11 +292,11 @@ class Kernel:
         for result in outs or ():
             if not is_array(result):
                 raise DTypeError(f"{self._name}: out is {result!r}; expected an array, or a tuple of them for several")
-        arrays = [v for n, v in zip(names, values) if n not in self._static and is_array(v)]
+        arrays = [v for n, v in zip(names, values) if n not in self._signature.static and is_array(v)]
         like = arrays[0] if arrays else None
         given = [usable(value) for value in values]
         compiled = self._compiled(names, given, outs)
-        arrays = [v for n, v in zip(names, given) if n not in self._static and is_array(v)]
+        arrays = [v for n, v in zip(names, given) if n not in self._signature.static and is_array(v)]
         places = [i for i, value in enumerate(values) if type(value) in ARRAYS]
         HOST.update({type(value) for value in values if isinstance(value, np.generic)})
         plain = all(type(value) in ARRAYS or type(value) in HOST for value in values)
@@ -492,10 +379,10 @@ class Kernel:
             )
         given = []
         for name, value in zip(names, values):
-            if name not in self._static:
+            if name not in self._signature.static:
                 value = value_of(trace, value, f"{self._name}: {name}")
-                if self._annotated.get(name) in NAMES:
-                    value = value.astype(self._annotated[name])
+                if self._signature.annotated.get(name) in NAMES:
+                    value = value.astype(self._signature.annotated[name])
             given.append(value)
         trace.inlined += 1
         try:
@@ -507,8 +394,8 @@ class Kernel:
 
     def program(self, *arguments: Any, out: Any = None, **keywords: Any) -> Program:
         """Return the program for arguments such as a call's, or for dtypes in the place of arrays."""
-        names, values = self._flat(arguments, keywords)
-        values = [stand_in(value) if n not in self._static else value for n, value in zip(names, values)]
+        names, values = self._signature.flat(arguments, keywords)
+        values = [stand_in(value) if n not in self._signature.static else value for n, value in zip(names, values)]
         outs = None if out is None else tuple(stand_in(o) for o in (out if isinstance(out, (tuple, list)) else (out,)))
         return self._compiled(names, values, outs).program
 
@@ -532,26 +419,6 @@ def told(fault: ProgramFault, name: str, place: Optional[Place], shape: tuple[in
         fault.args = (f"{name}: {why}{of}{at(place.file, place.line)}",)
 
 
-def _argument(trace: Trace, name: str, kind: _Kind, value: object, place: int) -> Any:
-    if kind.role == "static":
-        return value
-    if kind.role == "array":
-        return trace.slot(name, "u8" if kind.type == PRED else kind.type, kind.type == PRED)
-    return trace.param(name, kind.type, kind.role == "number", place)
-
-
-def _atlas_names(names: list[str]) -> list[str]:
-    """Return names that slots and parameters can have."""
-    found: list[str] = []
-    for i, name in enumerate(names):
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or len(name) > 200:
-            name = f"arg{i}"
-        while name in _RESERVED or name in found:
-            name += "_"
-        found.append(name)
-    return found
-
-
 def _may_become(value: Value, type: str) -> bool:
     """Whether numpy would put a value of one type into an array of another ("same_kind")."""
     held, wanted = kind_of(value.type), kind_of(type)
@@ -561,11 +428,6 @@ def _may_become(value: Value, type: str) -> bool:
 
 def _shown(type: str) -> str:
     return "bool" if type == PRED else type
-
-
-@functools.cache
-def _array(dtype: np.dtype[Any]) -> _Kind:
-    return _Kind("array", PRED if dtype == _BOOL else NAMES[code_of(dtype) - 1])
 
 
 @overload

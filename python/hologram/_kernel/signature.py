@@ -1,0 +1,182 @@
+"""What kernels are called with: the parameters of a function, what a program depends on of an argument, and names."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+import numpy as np
+
+from hologram._built import is_number
+from hologram._dtypes import NAMES, code_of
+from hologram._kernel.annotations import number_type
+from hologram._kernel.arrays import dtype_of_tensor, is_array
+from hologram._kernel.making import unknown
+from hologram._kernel.outside import exact
+from hologram._kernel.values import PRED, Trace, kind_of
+from hologram.buffer import Buffer
+from hologram.errors import DTypeError, InvalidArgumentError
+from hologram.executor import Executor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["BOOL", "RESERVED", "Kind", "Signature", "argument", "atlas_names"]
+
+RESERVED = {"boundary", "false", "inf", "index", "nan", "phi", "shared", "true"}  # what Atlas can't name a slot
+BOOL = np.dtype(bool)
+_PYTHON = {bool: PRED, int: "i64", float: "f64"}
+
+
+class Kind(NamedTuple):
+    """What a program depends on of an argument."""
+
+    role: str  # "array", "number" (weak), "typed" (a number with a dtype), "static"
+    type: str  # the Atlas type, "pred" for bools
+    value: object = None  # of a static argument
+
+
+class Signature:
+    """The parameters of a kernel's function.
+
+    Attributes:
+        name: The kernel's, for messages.
+        python: The function's signature.
+        parameters: Its parameters by name.
+        names: Their names, in order.
+        static: The names of those whose values the function gets as they are.
+        annotated: The types of those that are annotated as numbers.
+        positional: Whether all can be given by position, and none is variadic.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], static: Iterable[str]) -> None:
+        self.name = name
+        self.python = inspect.signature(function)
+        self.parameters = self.python.parameters
+        self.names = list(self.parameters)
+        self.static = frozenset([static] if isinstance(static, str) else static)
+        self.annotated: dict[str, str] = {}
+        for given, parameter in self.parameters.items():
+            if given in ("out", "executor") or parameter.kind is parameter.VAR_KEYWORD:
+                raise InvalidArgumentError(f"kernel {name}: it can't have a parameter {parameter}")
+            annotated = number_type(f"kernel {name}: {given}", parameter.annotation, function)
+            if annotated is not None:
+                self.annotated[given] = annotated
+        for given in self.static:
+            if given not in self.parameters:
+                raise InvalidArgumentError(f"kernel {name}: static names {given!r}, which is no parameter")
+        self.positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in self.parameters.values())
+
+    def __str__(self) -> str:
+        """Return it as Python shows it."""
+        return str(self.python)
+
+    def flat(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        """Return names and values of a call's arguments, defaults included and *arguments one by one."""
+        if self.positional and not keywords and len(arguments) == len(self.names):
+            return self.names, list(arguments)
+        for name in keywords:
+            if name not in self.parameters:
+                raise DTypeError(f"{self.name}: {unknown(name, self.python)}")
+        try:
+            bound = self.python.bind(*arguments, **keywords)
+        except TypeError as error:
+            hint = ""
+            if next(iter(self.parameters), "") in ("self", "cls"):
+                hint = "; a kernel isn't bound to an object: make it a staticmethod, without self"
+            elif any(isinstance(value, Executor) for value in arguments):
+                hint = "; an executor is given as executor="
+            elif len(arguments) > len(self.parameters) and is_array(arguments[len(self.parameters)]):
+                hint = "; an array for the result is given as out="
+            raise DTypeError(f"{self.name}: {error}; it is called as {self.name}{self.python}{hint}") from None
+        bound.apply_defaults()
+        names: list[str] = []
+        values: list[Any] = []
+        for name, value in bound.arguments.items():
+            if self.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                names.extend(f"{name}{i}" for i in range(len(value)))
+                values.extend(value)
+            else:
+                names.append(name)
+                values.append(value)
+        return names, values
+
+    def kind(self, name: str, value: Any) -> Kind:
+        """Return what a program depends on of an argument's value."""
+        if name in self.static:
+            try:
+                hash(value)
+            except TypeError:
+                raise DTypeError(f"{self.name}: {name} is static, and {type(value).__name__} has no hash") from None
+            return Kind("static", "", exact(value))
+        annotated = self.annotated.get(name)
+        try:
+            if annotated is not None:
+                return self._annotated_kind(name, annotated, value)
+            if type(value) is np.ndarray or isinstance(value, (np.ndarray, Buffer)):
+                return _array(value.dtype)
+            found = _PYTHON.get(type(value))
+            if found is not None:
+                return Kind("number", found)
+            if is_number(value):
+                if isinstance(value, np.generic):
+                    return Kind("typed", _array(value.dtype).type)
+                return Kind(
+                    "number", _PYTHON[bool if isinstance(value, bool) else int if isinstance(value, int) else float]
+                )
+            if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+                return _array(np.dtype(value))
+            dtype = dtype_of_tensor(value)
+            if dtype is not None:
+                return _array(dtype)
+        except DTypeError as error:
+            raise DTypeError(f"{self.name}: {name}: {error}") from None
+        raise DTypeError(
+            f"{self.name}: {name} is a {type(value).__name__}; expected a Buffer, a numpy array, an object with "
+            "DLPack or __cuda_array_interface__, or a number"
+            + ("; np.array makes one of it" if isinstance(value, (list, tuple)) else "")
+        )
+
+    def _annotated_kind(self, name: str, annotated: str, value: Any) -> Kind:
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
+        if not is_number(value):
+            raise DTypeError(f"it is a {type(value).__name__}; expected a number ({annotated}), as annotated")
+        if annotated in NAMES:
+            return Kind("typed", annotated)
+        kind = {"bool": 0, "int": 1, "float": 2}[annotated]
+        given = (
+            kind_of(_array(value.dtype).type)
+            if isinstance(value, np.generic)
+            else kind_of(_PYTHON.get(type(value), "f64"))
+        )
+        if given > kind:
+            raise DTypeError(f"it is {value!r}; expected a number ({annotated}), as annotated")
+        return Kind("number", (PRED, "i64", "f64")[kind])
+
+
+def argument(trace: Trace, name: str, kind: Kind, value: object, place: int) -> Any:
+    if kind.role == "static":
+        return value
+    if kind.role == "array":
+        return trace.slot(name, "u8" if kind.type == PRED else kind.type, kind.type == PRED)
+    return trace.param(name, kind.type, kind.role == "number", place)
+
+
+def atlas_names(names: list[str]) -> list[str]:
+    """Return names that slots and parameters can have."""
+    found: list[str] = []
+    for i, name in enumerate(names):
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or len(name) > 200:
+            name = f"arg{i}"
+        while name in RESERVED or name in found:
+            name += "_"
+        found.append(name)
+    return found
+
+
+@functools.cache
+def _array(dtype: np.dtype[Any]) -> Kind:
+    return Kind("array", PRED if dtype == BOOL else NAMES[code_of(dtype) - 1])
