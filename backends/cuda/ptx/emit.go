@@ -329,7 +329,7 @@ func (e *emitter) module() string {
 		lanes = e.opt.Block
 	}
 	fmt.Fprintf(&b, ".maxntid %d, 1, 1\n", lanes)
-	if e.opt.Vector > 0 && e.opt.Groups == manyGroups {
+	if e.opt.bounded() {
 		fmt.Fprintf(&b, ".minnctapersm %d\n", residentBlocks)
 	}
 	if e.opt.Meeting > 0 {

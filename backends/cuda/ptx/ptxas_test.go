@@ -85,11 +85,19 @@ func library(t testing.TB) []program {
 	return all
 }
 
+// entry is a variant of a program.
+type entry struct {
+	name string
+	opt  Options
+}
+
+func (e entry) String() string { return fmt.Sprintf("%s (%+v)", e.name, e.opt) }
+
 // modules writes programs into modules of some hundred entries, in the
 // variants that opts gives.
-func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts []string, names map[string]string) {
+func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts []string, names map[string]entry) {
 	const perModule = 40
-	names = map[string]string{}
+	names = map[string]entry{}
 	var b strings.Builder
 	k, modern, hopper := 0, false, false
 	flush := func() {
@@ -110,7 +118,7 @@ func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts 
 					continue
 				}
 				o.Entry = fmt.Sprintf("k%d", k)
-				names[o.Entry] = fmt.Sprintf("%s (%+v)", x.name, o)
+				names[o.Entry] = entry{x.name, o}
 				text, err := x.p.Text(o)
 				require.NoError(t, err)
 				b.WriteString(Body(text))
@@ -167,8 +175,9 @@ func each(t *testing.T, texts []string, all bool, report func(arch string, u map
 	wait.Wait()
 }
 
-// Every program of the library is assembled, without spills: as it is for every
-// architecture, in its other variants for each in turn.
+// Every program of the library is assembled: as it is for every architecture, in its
+// other variants for each in turn. None spills, but of those whose registers are bounded
+// the two registers that vector.go says are worth it.
 func TestLibraryAssembles(t *testing.T) {
 	ptxas.Tool(t)
 	all := library(t)
@@ -201,7 +210,11 @@ func TestLibraryAssembles(t *testing.T) {
 		each(t, texts, !others || *everywhere, func(arch string, u map[string]ptxas.Usage) {
 			for entry, x := range u {
 				entries++
-				if x.Spills > 0 {
+				allowed := 0
+				if o := names[entry].opt; o.bounded() {
+					allowed = 2 * 8 // two registers, stored and loaded
+				}
+				if x.Spills > allowed {
 					t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.Spills)
 				}
 				if x.Registers > most[arch].Registers {
