@@ -236,6 +236,10 @@ class Kernel:
         """
         if is_dynamo_compiling():
             return self._operator(arguments, named)
+        if "out" in named:
+            if any(isinstance(value, Tensor) for value in (*arguments, *named.values())):
+                raise DTypeError(f"{self._kernel._name}: it takes no out= with tensors: its results are new ones")
+            return self._kernel(*arguments, executor=executor, **named)
         names, values = self._kernel._signature.flat(arguments, named)
         device = next((value.device for value in values if isinstance(value, Tensor)), None)
         if device is None:

@@ -495,3 +495,16 @@ def test_ints_of_pythons_are_never_cut() -> None:
     assert y.grad.tolist() == [0, 100, 245]
     with pytest.raises(hg.ProgramFault, match=r"counted: an int of Python's leaves .* u8 .*\[0\](?s:.)*x \* \(p"):
         counted(p, y, 3)
+
+
+def test_no_out_with_tensors() -> None:
+    """It is an argument of numpy arrays', which a kernel takes too."""
+
+    @ht.kernel
+    def twice(x):
+        return x * 2
+
+    out = np.empty(3)
+    assert twice(np.ones(3), out=out) is out and out.tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match="twice: it takes no out= with tensors"):
+        twice(torch.ones(3), out=torch.ones(3))

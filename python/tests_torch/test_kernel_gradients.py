@@ -176,3 +176,20 @@ def test_infinite_slopes_beside_loops_and_branches(second: bool) -> None:
         if second:
             again = torch.autograd.grad(dx.sum(), [x, y], allow_unused=True, materialize_grads=True)
             assert again[1].tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("by", [2.0, -2.0, 1.0, -1.0, 3.0, 0.5])
+def test_remainders_of_multiples_have_slopes(by: float) -> None:
+    """Where nothing is left too, which the program makes a zero with the divisor's sign."""
+
+    @ht.kernel
+    def remainder(x, y):
+        return x % y
+
+    x = torch.tensor([0.0, -0.0, 2.0, 4.0, -2.0, 1.0, 5.0, -5.0, 3.5], dtype=torch.float64, requires_grad=True)
+    y = torch.full_like(x, by, requires_grad=True)
+    theirs = torch.remainder(x, y)
+    ours = remainder(x, y)
+    assert torch.equal(ours, theirs)
+    for found, wanted in zip(*(torch.autograd.grad(z.sum(), (x, y)) for z in (ours, theirs))):
+        assert torch.equal(found, wanted)

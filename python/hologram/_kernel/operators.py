@@ -91,7 +91,10 @@ def _divmod(trace: Trace, a: Value, b: Value) -> tuple[Value, Value]:
     floor = choose(trace, compare(trace, "ne", quotient, zero), floor, small)
     by_zero = compare(trace, "eq", b, zero)
     floor = choose(trace, by_zero, simple, floor)
-    nothing = choose(trace, compare(trace, "lt", b, zero), number(trace, -0.0, a), zero)
+    # A rest of zero with the sign of b is made of the rest, not of constants, so that its derivatives are the rest's.
+    negative = compare(trace, "lt", b, zero)
+    nothing = apply(trace, "add", choose(trace, negative, apply(trace, "neg", rest), rest), zero)  # +0
+    nothing = choose(trace, negative, apply(trace, "neg", nothing), nothing)
     return floor, choose(trace, left, moved, choose(trace, by_zero, rest, nothing))
 
 
