@@ -50,9 +50,9 @@ TEXT
 # WAITING_STEPS beside them from the start, as they leave the processors idle for most of their time, and those of
 # ALONE_STEPS, which measure time, by themselves at the end. To add a check, add a line.
 TEST_STEPS='
+go-test        cover
 race           HOLOGRAM_PTXAS= go test -race -vet=off -timeout 30m ./...
 pytest-torch   test_torch
-go-test        cover
 pytest         '$PY' -m pytest --ignore python/tests/test_asynctest.py
 pytest-async   '$PY' -m pytest python/tests/test_asynctest.py
 random         random_programs
@@ -111,7 +111,8 @@ use_toolchain() {
   eval "$variables"
 }
 
-setup() {
+# setup_tools: make .venv, with what building the library needs alone.
+setup_tools() {
   local python=${PYTHON:-python3}
   command -v "$python" >/dev/null || fail "$python is not on PATH; install Python 3.9 or later, or set PYTHON"
   if [ ! -x "$PY" ]; then
@@ -121,19 +122,59 @@ setup() {
     "$python" -m venv "$VENV" || fail "python -m venv failed; Debian and Ubuntu have it in the package python3-venv"
   fi
   install_packages pip 'pip>=25.1' # the first that knows dependency groups
-  install_packages dev --group dev
+  install_packages build 'hatchling>=1.27'
   use_toolchain
-  if [ -z "${HOLOGRAM_PTXAS:-}" ]; then # from the package nvidia-cuda-nvcc, where there is one for this machine
-    HOLOGRAM_PTXAS=$(find "$PWD/$VENV" -path '*/nvidia/*/bin/ptxas' -type f -print -quit)
-    export HOLOGRAM_PTXAS
-  fi
 }
 
-build() {
+install_dev() { install_packages dev --group dev; }
+
+find_ptxas() { # in the package nvidia-cuda-nvcc, where there is one for this machine
+  [ -z "${HOLOGRAM_PTXAS:-}" ] || return 0
+  HOLOGRAM_PTXAS=$(find "$PWD/$VENV" -path '*/nvidia/*/bin/ptxas' -type f -print -quit)
+  export HOLOGRAM_PTXAS
+}
+
+setup() {
+  setup_tools
+  install_dev
+  find_ptxas
+}
+
+build_library() {
   heading "building the library"
   GOGC=${GOGC:-400} "$PY" hatch_build.py build
-  # The .venv runs the package from python/, with its metadata and its command.
-  install_packages editable --no-build-isolation --no-deps --editable .
+}
+
+# The .venv runs the package from python/, with its metadata and its command.
+install_editable() { install_packages editable --no-build-isolation --no-deps --editable .; }
+
+build() {
+  build_library
+  install_editable
+}
+
+# setup_tests NAME...: setup and build for those steps, fetching packages while Go compiles: the first takes the network
+# and the disk, the second the processors. Those of torch, some minutes, come while the first steps run.
+setup_tests() {
+  local dev
+  setup_tools
+  install_dev >"$LOGS/dev.log" 2>&1 </dev/null &
+  dev=$!
+  if [[ " $* " == *" pytest-torch "* ]]; then
+    (
+      set +e
+      (
+        set -e
+        install_torch
+      ) >"$LOGS/torch.log" 2>&1 </dev/null
+      echo $? >"$LOGS/torch.rc"
+    ) &
+  fi
+  build_library
+  wait "$dev" || fail "setting up $VENV failed: $(cat "$LOGS/dev.log")"
+  cat "$LOGS/dev.log"
+  install_editable
+  find_ptxas
 }
 
 # ---- the checks of ./build.sh test -----------------------------------------------------------------------------
@@ -197,16 +238,24 @@ assert found.startswith('$site'), found
 print('imported', hologram.__version__, 'from the wheel')")
 }
 
-# The tests of hologram_torch, in a .venv-torch of their own: torch takes gigabytes, and nothing else needs it.
-test_torch() (
+# A .venv-torch for the tests of hologram_torch: torch takes gigabytes, and nothing else needs it.
+install_torch() (
   python=$PY VENV=$VENV-torch PY=$VENV/bin/python
   [ -x "$PY" ] || "$python" -m venv "$VENV"
   install_packages pip 'pip>=25.1'
-  if ! (install_packages torch --group torch); then
+  install_packages torch --group torch
+)
+
+# The tests of hologram_torch, when the install that setup_tests has begun has ended.
+test_torch() (
+  until [ -s "$LOGS/torch.rc" ]; do sleep 1; done
+  cat "$LOGS/torch.log"
+  if [ "$(cat "$LOGS/torch.rc")" != 0 ]; then
     df -h .
     echo "SKIPPED: torch could not be installed (it takes some 6 GB), so hologram_torch is not tested here"
     exit 0
   fi
+  PY=$VENV-torch/bin/python
   PYTHONPATH=$PWD/python "$PY" -m mypy -p hologram_torch
   # Those of hologram that want torch too are skipped by the step pytest, which has none.
   PYTHONPATH=$PWD/python "$PY" -m pytest python/tests_torch python/tests/test_torch_operands.py python/tests/test_kernel_arrays.py \
@@ -274,10 +323,6 @@ run_steps() {
   for name in "$@"; do
     if alone "$name"; then last+=("$name"); elif waits "$name"; then first+=("$name"); else beside+=("$name"); fi
   done
-  LOGS=$(mktemp -d)
-  trap stop_steps EXIT
-  trap 'exit 130' INT TERM
-  set -m # each step in a process group of its own, which can be stopped as a whole
   local waiting=("${first[@]}" "${beside[@]}" "${last[@]}") running=() most=$((2 + ${#first[@]}))
   while [ $finished -lt "$total" ]; do
     while [ ${#running[@]} -lt $most ] && [ ${#waiting[@]} -gt 0 ]; do
@@ -340,9 +385,13 @@ run_tests() {
   for name in $names; do
     [ -n "$(step_command "$name")" ] || fail "no step is called $name; there are: $(step_names | tr '\n' ' ')"
   done
-  setup
-  build
+  LOGS=$(mktemp -d)
+  trap stop_steps EXIT
+  trap 'exit 130' INT TERM
+  set -m # each step, and each install beside it, in a process group of its own, which can be stopped as a whole
   # shellcheck disable=SC2086 # one step a word
+  setup_tests $names
+  # shellcheck disable=SC2086
   run_steps $names
 }
 
