@@ -243,18 +243,22 @@ install_torch() (
   python=$PY VENV=$VENV-torch PY=$VENV/bin/python
   [ -x "$PY" ] || "$python" -m venv "$VENV"
   install_packages pip 'pip>=25.1'
-  install_packages torch --group torch
+  (install_packages torch --group torch) || exit 3 # for which test_torch has a word
 )
 
 # The tests of hologram_torch, when the install that setup_tests has begun has ended.
 test_torch() (
   until [ -s "$LOGS/torch.rc" ]; do sleep 1; done
   cat "$LOGS/torch.log"
-  if [ "$(cat "$LOGS/torch.rc")" != 0 ]; then
-    df -h .
-    echo "SKIPPED: torch could not be installed (it takes some 6 GB), so hologram_torch is not tested here"
-    exit 0
-  fi
+  case $(cat "$LOGS/torch.rc") in
+    0) ;;
+    3)
+      df -h .
+      echo "SKIPPED: torch could not be installed (it takes some 6 GB), so hologram_torch is not tested here"
+      exit 0
+      ;;
+    *) fail "setting up $VENV-torch failed" ;;
+  esac
   PY=$VENV-torch/bin/python
   PYTHONPATH=$PWD/python "$PY" -m mypy -p hologram_torch
   # Those of hologram that want torch too are skipped by the step pytest, which has none.
