@@ -142,6 +142,7 @@ func TestCompilingIsBounded(t *testing.T) {
 
 // Each stage stops when it is told to, wherever it is, and says why.
 func TestStagesCanBeStopped(t *testing.T) {
+	brief.Alone(t)
 	why := errors.New("interrupted")
 	for _, shape := range shapes.All {
 		s := &making{text: shape.Text(brief.Or(1500, 600))}

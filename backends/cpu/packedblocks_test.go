@@ -8,6 +8,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // packedBlocks is a program that does with narrow integers in blocks what stays packed:
@@ -73,6 +74,7 @@ func TestPackedBlocks(t *testing.T) {
 // Lanes that a number tells from the others, by any comparison, in either order, also where
 // what counts them wraps among them.
 func TestEdges(t *testing.T) {
+	brief.Alone(t)
 	oracle := interp.New()
 	for _, count := range []string{"add.u32 c, q, 5", "sub.u32 c, q, 5", "cvt.u64.u32 c, q"} {
 		wide := strings.Split(count, ".")[1][:3]
