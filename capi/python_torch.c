@@ -94,6 +94,7 @@ typedef struct {
   X(int, get_sizes, "aoti_torch_get_sizes", (const cpp_tensor *, int64_t **))                           \
   X(int, get_strides, "aoti_torch_get_strides", (const cpp_tensor *, int64_t **))                       \
   X(int, get_storage_offset, "aoti_torch_get_storage_offset", (const cpp_tensor *, int64_t *))          \
+  X(int, get_storage_size, "aoti_torch_get_storage_size", (const cpp_tensor *, int64_t *))              \
   X(int, get_data, "aoti_torch_get_data_ptr", (const cpp_tensor *, void **))                            \
   X(int32_t, strided, "aoti_torch_layout_strided", (void))                                              \
   X(bool, recording, "aoti_torch_grad_mode_is_enabled", (void))                                         \
@@ -298,6 +299,7 @@ bool torch_look(py_object *tensor, glance *to, int32_t *device, int32_t *index) 
 bool torch_range(py_object *tensor, const glance *look, uintptr_t *from, uintptr_t *to) {
   cpp_tensor x;
   void *data;
+  int64_t offset, bytes;
   uintptr_t size, last = 0;
   if (look->type < 0 || look->type >= 128 || !dtypes[look->type].known || !find(tensor, &x) || libtorch.get_data(&x, &data)) return false;
   size = dtypes[look->type].dtype.bits / 8;
@@ -308,7 +310,9 @@ bool torch_range(py_object *tensor, const glance *look, uintptr_t *from, uintptr
     last += (uintptr_t)(look->shape[k] - 1) * (uintptr_t)look->strides[k];
   }
   *to += (last + 1) * size;
-  return data;
+  /* A storage may have been shrunk under its tensors. */
+  if (libtorch.get_storage_offset(&x, &offset) || libtorch.get_storage_size(&x, &bytes)) return false;
+  return data && ((uintptr_t)offset + last + 1) * size <= (uintptr_t)bytes;
 }
 
 float *torch_number(py_object *tensor) {

@@ -235,9 +235,14 @@ def _range(name: str, t: Tensor) -> tuple[int, int]:
     """Return the addresses that a tensor's elements take up, from one on to another; it has elements.
 
     Raises:
-        ValueError: It has no memory.
+        ValueError: It has no memory, or its storage has been resized and has not enough.
     """
-    if not t.data_ptr():
-        raise InvalidArgumentError(f"{name}: a tensor of shape {tuple(t.shape)} has no memory")
     begin, last = t.data_ptr(), sum((size - 1) * stride for size, stride in zip(t.shape, t.stride()))
+    if not begin:
+        raise InvalidArgumentError(f"{name}: a tensor of shape {tuple(t.shape)} has no memory")
+    wanted, given = (t.storage_offset() + last + 1) * t.element_size(), t.untyped_storage().nbytes()
+    if wanted > given:
+        raise InvalidArgumentError(
+            f"{name}: a tensor of shape {tuple(t.shape)} reaches to byte {wanted} of its storage, which has {given}"
+        )
     return begin, begin + (last + 1) * t.element_size()

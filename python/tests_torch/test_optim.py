@@ -219,7 +219,8 @@ def test_clip_of_what_is_not_finite() -> None:
 
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "Adam", "AdamW amsgrad"])
 @pytest.mark.parametrize(
-    "bad", ["complex", "expanded", "sparse", "negative", "windows", "9 dimensions", "not aligned", "no memory"]
+    "bad",
+    ["complex", "expanded", "sparse", "negative", "windows", "9 dimensions", "not aligned", "no memory", "shrunk"],
 )
 @pytest.mark.parametrize("later", [False, True], ids=["first", "later"])
 def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool) -> None:
@@ -248,12 +249,14 @@ def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool
         last.data = torch.frombuffer(bytearray(13), dtype=torch.float32, offset=1)
     elif bad == "no memory":
         last.grad.untyped_storage().resize_(0)
+    elif bad == "shrunk":
+        last.grad.untyped_storage().resize_(8)
     if last.grad is None:
         last.grad = torch.ones(last.shape, dtype=last.dtype)
         optimizer.state.pop(last, None)
     kept = copy.deepcopy((optimizer.state_dict()["state"], first.data, before.data, last.data))
     refused = TypeError if bad in ("complex", "sparse") else ValueError
-    with pytest.raises(refused, match=r"share|complex64|sparse|negative|9 dimensions|address|no memory"):
+    with pytest.raises(refused, match=r"share|complex64|sparse|negative|9 dimensions|address|no memory|storage"):
         optimizer.step()
     found = (optimizer.state_dict()["state"], first.data, before.data, last.data)
     torch.testing.assert_close(found, kept, rtol=0, atol=0)
