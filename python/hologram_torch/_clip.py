@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 import torch
 from torch import Tensor
@@ -34,6 +34,7 @@ def clip_grad_norm_(
     max_norm: float,
     norm_type: Union[float, str] = 2.0,
     error_if_nonfinite: bool = False,
+    foreach: Optional[bool] = None,
 ) -> Tensor:
     """Scale the gradients in place so that their norm, all of them taken as one vector, is at most max_norm.
 
@@ -43,6 +44,7 @@ def clip_grad_norm_(
         norm_type: 2 for the Euclidean norm, inf for the largest absolute value, -inf for the smallest, p for
             (Σ|g|^p)^(1/p), and 0 for the number of gradients that are not 0 everywhere; "inf" is taken too.
         error_if_nonfinite: Whether a norm that is infinite or NaN is refused.
+        foreach: Taken and ignored, since torch's has it: gradients are always taken together.
 
     Returns:
         The norm before, as torch.nn.utils.clip_grad_norm_ does.

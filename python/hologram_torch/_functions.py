@@ -585,6 +585,8 @@ def embedding(
         raise InvalidArgumentError("embedding: sparse gradients are not there; leave sparse=False")
     padding = -1
     if padding_idx is not None:
+        if isinstance(padding_idx, bool) or not isinstance(padding_idx, int):
+            raise TypeError(f"embedding: padding_idx is {padding_idx!r}; expected an integer")
         rows = weight.shape[0]
         if not -rows <= padding_idx < rows:
             raise InvalidArgumentError(f"embedding: padding_idx is {padding_idx}; weight has {rows} rows")

@@ -239,7 +239,7 @@ class _Form:
             node = _node_of(self.composed, leaves, wanted, result.detach(), given, grads, between)
             if node is not None:
                 _add(self.known, leaves, wanted, self.composed.written, node, 0, 0, ())
-        except RuntimeError:  # a function that has no gradient
+        except RuntimeError:  # no gradient is there, or no memory for the repeats: the call itself has been made
             return
         finally:
             native.torch_record(False)

@@ -291,6 +291,10 @@ def _cross_entropy(
     x = floating("cross_entropy", _loss_input(input))
     at, classes = _classes("cross_entropy", input, weight)
     if target.shape == input.shape and target.dtype.is_floating_point:
+        if ignored >= 0:  # as torch, which can't tell its default from none
+            raise RuntimeError(
+                f"cross_entropy: ignore_index is {ignored}, and the target has probabilities; it is of classes"
+            )
         logs = LOG_SOFTMAX(x, at)
         if smoothing:
             target = add(OPERATIONS["scaled"](target, 1 - smoothing), smoothing / max(classes, 1))

@@ -266,7 +266,10 @@ class _BatchNormGradients(_LayerNormGradients):
     def forward(self, *arguments: Any) -> tuple[Tensor, ...]:
         g, x, weight, mean, variance, dim, eps = arguments
         _, *both = self.fake(*arguments)
-        g = contiguous(g) if x.is_contiguous() else g
+        if x.is_contiguous():
+            g = contiguous(g)
+        elif g.stride() != x.stride():  # the result is laid out as g is, and the gradient as x is
+            g = torch.empty_like(x, dtype=g.dtype).copy_(g)
         scale = OPERATIONS["inverse_deviation"](variance, eps)
         rows = [n for i, n in enumerate(x.shape) if i not in dim]
         of_rows = [t.view(rows) for t in both]

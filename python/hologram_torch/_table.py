@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CLOSED", "ROWS", "Named", "Row"]
 
-_2_SQRTPI = 2 / math.sqrt(math.pi)
 _SQRT1_2 = math.sqrt(0.5)
 _GELU = math.sqrt(2 / math.pi)
 

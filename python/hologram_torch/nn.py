@@ -56,6 +56,12 @@ __all__ = [
 _DEVICES = {backend: device for device, backend in BACKENDS.items()}
 
 
+def _device(backend: str) -> str:
+    """Return torch's device whose memory a backend works on: "cuda:1" for "cuda:1", and the CPU for what has none."""
+    name, colon, index = backend.partition(":")
+    return _DEVICES.get(name, "cpu") + colon + index
+
+
 class _Layer(torch.nn.Module):
     """What the layers share: the executor that they may be given.
 
@@ -84,7 +90,7 @@ class _Layer(torch.nn.Module):
             executor = Executor(backend)
             backend = executor.backend
             if self._placed:
-                named.setdefault("device", _DEVICES.get(backend, "cpu"))
+                named.setdefault("device", _device(backend))
         elif executor is not None:
             executor._check()
             backend = executor.backend

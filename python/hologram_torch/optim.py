@@ -423,6 +423,9 @@ class Adam(_Optimizer, torch.optim.Adam):
             counts = [(step + 1).item() for step in steps]  # integers too
         else:
             counts = [before + 1] if type(before) is float else [count + 1 for count in before]
+        if len(set(map(id, steps))) < len(steps):  # a parameter that stands twice has two steps, one after the other
+            own = counts if len(counts) > 1 else counts * len(steps)
+            counts = [n + sum(s is step for s in steps[:i]) for i, (n, step) in enumerate(zip(own, steps))]
         at = 0
         planned: list[tuple[Update, Ready, list[float]]] = []
         for group, update, arrays, each, ready in work:

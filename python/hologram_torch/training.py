@@ -574,9 +574,13 @@ def _end_of_epoch(
     values = {"mean loss": mean}
     run.losses.append(mean)
     if validate is not None:
+        training = model.training
         model.eval()
-        with torch.no_grad():
-            values["validation"] = float(validate(model))
+        try:
+            with torch.no_grad():
+                values["validation"] = float(validate(model))
+        finally:
+            model.train(training)
         run.validation.append(values["validation"])
     judged = values.get("validation", mean)
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):

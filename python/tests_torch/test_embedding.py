@@ -67,3 +67,9 @@ def test_embedding_gradient_is_in_order_of_places(dtype: torch.dtype) -> None:
     for at, row in zip(index.tolist(), g.view(500, 5).numpy()):
         expected[at] += row
     assert np.array_equal(gradient.numpy(), expected)
+
+
+@pytest.mark.parametrize("padding", [True, 1.0])
+def test_padding_is_an_integer(padding: Any) -> None:
+    with pytest.raises(TypeError, match=f"padding_idx is {padding!r}"):
+        F.embedding(torch.tensor([1]), torch.ones(3, 2), padding_idx=padding)

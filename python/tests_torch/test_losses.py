@@ -189,3 +189,8 @@ def test_weights_leave_a_loss_its_dtype_and_size(name: str) -> None:
             assert WEIGHTED[name](F, x.bfloat16(), torch.rand(4, dtype=dtype)).dtype == torch.float32
     with pytest.raises(RuntimeError, match=r"weight has the shape \(2, 5, 4\); expected one that broadcasts to"):
         WEIGHTED[name](F, x, torch.rand(2, 5, 4))
+
+
+def test_probabilities_ignore_no_class() -> None:
+    with pytest.raises(RuntimeError, match="cross_entropy: ignore_index is 1"):
+        F.cross_entropy(torch.ones(2, 3), torch.full((2, 3), 1 / 3), ignore_index=1)

@@ -248,3 +248,11 @@ def test_statistics_that_are_no_longer_tracked() -> None:
             kept.append([layer(torch.randn(4, 3)), *layer.buffers()])
         for found, expected in zip(*kept):
             torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("backend", "device"), [("cuda:1", "cuda:1"), ("cuda", "cuda"), ("cpu", "cpu"), ("interp", "cpu"), ("metal", "mps")]
+)
+def test_parameters_lie_on_the_device_of_the_backend(backend: str, device: str) -> None:
+    """Of the second GPU's too; most machines have none, so the layer's own way to its name is asked."""
+    assert nn._device(backend) == device

@@ -140,6 +140,24 @@ def test_operator(name: str, device: str) -> None:
     assert set(found.values()) == {"SUCCESS"}
 
 
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "elementwise"])
+def test_operators_of_any_layout(name: str, device: str) -> None:
+    """What torch.compile is told of results holds however each tensor lies in memory."""
+    given = arguments(name, device)
+    layouts = {
+        "transposed": lambda t: t.transpose(-1, -2).contiguous().transpose(-1, -2),
+        "stepped": lambda t: t.new_zeros((*t.shape, 2))[..., 0].copy_(t),
+    }
+    for at, t in enumerate(given):
+        for layout, of in layouts.items():
+            if isinstance(t, Tensor) and t.ndim > 1:
+                other = [of(t) if i == at else g for i, g in enumerate(given)]
+                found = torch.library.opcheck(
+                    OPERATIONS[name].operator, tuple(other), test_utils="test_faketensor", raise_exception=False
+                )
+                assert found == {"test_faketensor": "SUCCESS"}, (at, layout)
+
+
 @pytest.mark.parametrize("name", [name for name, o in OPERATIONS.items() if name != "elementwise"])
 def test_ways_agree(name: str, device: str) -> None:
     """The short path, the recorded one and the dispatcher's give the same bits, and the same gradients."""

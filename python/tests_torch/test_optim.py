@@ -213,7 +213,7 @@ def test_clip_of_what_is_not_finite() -> None:
             found = []
             for clip in (optim.clip_grad_norm_, torch.nn.utils.clip_grad_norm_):
                 p.grad = torch.tensor([1.0, worst])
-                found += [clip([p], 1.0, norm), p.grad]
+                found += [clip([p], 1.0, norm, False, True), p.grad]
             torch.testing.assert_close(found[:2], found[2:], equal_nan=True)
 
 
@@ -575,3 +575,17 @@ def test_zero_grad(to_none: bool) -> None:
             results.append([None if g is None else (g.to_dense(), g.requires_grad, g.grad_fn is None) for g in now])
             assert to_none or all(p.grad is g for p, g in zip(params, before))
         torch.testing.assert_close(results[0], results[1])
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
+def test_a_parameter_that_stands_twice_has_two_steps() -> None:
+    """As of torch, which goes by the parameters one after the other."""
+    found = []
+    for kind in (optim.Adam, torch.optim.Adam):
+        p, q = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2))
+        optimizer = kind([p, q, p], lr=0.1, foreach=False)
+        for _ in range(3):
+            p.grad, q.grad = torch.tensor([1.0, -2.0, 3.0]), torch.ones(2)
+            optimizer.step()
+        found.append((p, q, optimizer.state[p]["step"], optimizer.state[q]["step"]))
+    torch.testing.assert_close(*found)

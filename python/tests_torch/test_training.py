@@ -135,9 +135,11 @@ def test_a_run_is_the_loop_that_torch_shows(without: Optional[str]) -> None:
                     model.eval()
                     with torch.no_grad():
                         validation.append(float(asked["validate"](model)))
+                    model.train()
                 if "scheduler" in asked:
                     schedule.step()
         found.append((losses, validation, optimizer.param_groups[0]["lr"], [p.tolist() for p in model.parameters()]))
+        assert model.training
     assert found[0] == found[1]
 
 
