@@ -11,6 +11,7 @@ import functools
 import math
 from abc import abstractmethod
 from collections import defaultdict
+from operator import is_
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
@@ -384,11 +385,13 @@ class Adam(_Optimizer, torch.optim.Adam):
         ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
             elements share memory, or it lies in one piece of memory with its own state; an option is no number, or it
             or the rate that Adam makes of it is one that f32, in which all but f64 is computed, does not hold; betas
-            are not from 0 on and below 1; or a state lacks something, or its count of steps is negative.
+            are not from 0 on and below 1; a state lacks something, or its count of steps is negative; or with
+            capturable a parameter is given twice.
         RuntimeError: At a step: a graph captures it, and it is not capturable.
     """
 
     _decoupled = False
+    _different: Sequence[Tensor] = ()  # counts that a step found to be as many tensors
     _options = ("lr", "weight_decay", "betas", "betas", "betas", "lr", "betas", "eps")  # that _numbers come of
 
     @_step
@@ -417,15 +420,20 @@ class Adam(_Optimizer, torch.optim.Adam):
             name, function, inputs = ("amsgrad", _amsgrad, 5) if amsgrad else ("adam", _adam, 4)
             update = _update(name, function, inputs, self._decays(group), bool(group.get("maximize")))
             work.append((group, update, arrays, each, update.ready(arrays, each, 8)))
+        if len(set(map(id, on_devices))) < len(on_devices):
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: a parameter is there twice, or two share a count of steps; with capturable "
+                "each has its own"
+            )
         # From here on nothing is refused but what numbers there are, and nothing changed before these are looked at.
         before = native.torch_counts(tuple(steps), False)
         if before is None:
             counts = [(step + 1).item() for step in steps]  # integers too
         else:
             counts = [before + 1] if type(before) is float else [count + 1 for count in before]
-        if len(set(map(id, steps))) < len(steps):  # a parameter that stands twice has two steps, one after the other
-            own = counts if len(counts) > 1 else counts * len(steps)
-            counts = [n + sum(s is step for s in steps[:i]) for i, (n, step) in enumerate(zip(own, steps))]
+        again = self._again(steps)
+        if again:
+            counts = [count + n for count, n in zip(counts * len(steps) if len(counts) == 1 else counts, again)]
         at = 0
         planned: list[tuple[Update, Ready, list[float]]] = []
         for group, update, arrays, each, ready in work:
@@ -433,7 +441,10 @@ class Adam(_Optimizer, torch.optim.Adam):
             if len(counts) > 1:  # where parameters had no gradient
                 own = counts[at : at + len(arrays) // each]
                 at += len(own)
-            parts = _parted(arrays, each, own, 1.0)
+            if again:  # in their order, in which the later sees what the earlier has done
+                parts: Any = [(arrays[i * each : (i + 1) * each], count) for i, count in enumerate(own)]
+            else:
+                parts = _parted(arrays, each, own, 1.0)
             for given, count in parts if arrays else ():
                 if given is not arrays:
                     ready = update.ready(given, each, 8)
@@ -450,6 +461,21 @@ class Adam(_Optimizer, torch.optim.Adam):
             torch._foreach_add_(steps, 1)
         for update, ready, numbers in (*captured, *planned):
             update(ready, numbers)
+
+    def _again(self, steps: list[Tensor]) -> list[int]:
+        """Return how often each count is there before, as that of a parameter given twice; nothing if none is."""
+        known = self._different
+        if len(known) == len(steps) and all(map(is_, known, steps)):  # sooner than their identities are gathered
+            return []
+        if len(set(map(id, steps))) == len(steps):
+            self._different = steps
+            return []
+        seen: dict[int, int] = {}
+        found = []
+        for step in steps:
+            found.append(seen.get(id(step), 0))
+            seen[id(step)] = found[-1] + 1
+        return found
 
     def _first(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> dict[str, Tensor]:
         if state:

@@ -80,3 +80,48 @@ def test_groups_whose_steps_differ(kind: str) -> None:
             optimizer.step()
         results.append([*params, *[optimizer.state[p]["step"] for p in params]])
     torch.testing.assert_close(results[0], results[1])
+
+
+@pytest.mark.parametrize("shared", ["in a group", "in two groups", "behind one ahead", "count", "first step"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_given_twice(kind: str, shared: str) -> None:
+    """Each time is a step of its own, as torch does them one after the other."""
+    name, options = KINDS[kind]
+    if shared == "count" and "SGD" in kind:
+        return
+    found = []
+    for module, own in ((optim, {}), (torch.optim, {"foreach": False})):
+        params = [torch.nn.Parameter(torch.linspace(-1, 1, 4) + i) for i in range(4)]
+        groups = [{"params": params[:2]}, {"params": params[2:], "lr": 0.03}]
+        optimizer = getattr(module, name)(groups, **options, **own)
+        first, second = optimizer.param_groups
+        for round in range(4):
+            for i, p in enumerate(params):
+                p.grad = None if i == 2 and round == 0 else torch.linspace(2, -1, 4) * (3 - 2 * round) + i
+            if round == {"first step": 0, "behind one ahead": 2}.get(shared, 1):
+                if shared == "in a group":
+                    first["params"] = [params[0], params[1], params[0]]
+                elif shared == "in two groups":
+                    second["params"] = [params[2], params[0], params[3]]
+                elif shared == "behind one ahead":  # whose count is that of the other's second time
+                    second["params"] = [params[3], params[2], params[2]]
+                elif shared == "count":
+                    optimizer.state[params[3]]["step"] = optimizer.state[params[0]]["step"]
+                else:
+                    second["params"] = [params[0], params[3]]
+            optimizer.step()
+        found.append(
+            ([p.detach() for p in params], [float(s["step"]) for s in optimizer.state.values() if "step" in s])
+        )
+    torch.testing.assert_close(*found, rtol=2e-6, atol=2e-6)
+
+
+def test_parameters_given_twice_to_a_capturable_one() -> None:
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = optim.Adam([p])
+    optimizer.param_groups[0].update(params=[p, p], capturable=True)
+    p.grad = torch.ones(3)
+    with pytest.raises(ValueError, match=r"^Adam: a parameter is there twice, "):
+        optimizer.step()
+    assert torch.equal(p, torch.ones(3))
+    assert not optimizer.state[p]
