@@ -139,15 +139,14 @@ def batch_norm(
     dimensions: calls are recorded for each number.
 
     Raises:
-        RuntimeError: In training the running ones require gradients.
+        RuntimeError: The running ones require gradients, which are recorded.
     """
     given = input, running_mean, running_var, weight, bias
+    for name, running in (("running_mean", running_mean), ("running_var", running_var)):
+        if isinstance(running, Tensor) and running.requires_grad and torch.is_grad_enabled():
+            why = "it is changed in place" if training else "there is no gradient by it"
+            raise RuntimeError(f"batch_norm: {name} requires grad, and {why}; give {name}.detach()")
     if training:
-        for name, running in (("running_mean", running_mean), ("running_var", running_var)):
-            if running is not None and running.requires_grad and torch.is_grad_enabled():
-                raise RuntimeError(
-                    f"batch_norm: {name} requires grad, and it is changed in place; give {name}.detach()"
-                )
         if torch.is_grad_enabled() and not is_dynamo_compiling():
             given = _kept(*given)
         if isinstance(momentum, Tensor):

@@ -90,3 +90,19 @@ def test_a_norm_without_a_bias_adds_none(norm: str, device: str) -> None:
     else:
         found = F.batch_norm(x, torch.zeros_like(weight), torch.ones_like(weight), weight, training="training" in norm)
     assert torch.equal(torch.signbit(found), torch.signbit(weight).expand(4, 4)) and not found.any()
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("which", ["running_mean", "running_var"])
+def test_statistics_get_no_gradients(which: str, training: bool) -> None:
+    """Statistics that want some are refused, as by torch; where none are recorded, they are taken."""
+    x, given = torch.randn(4, 3), {"running_mean": torch.zeros(3), "running_var": torch.ones(3)}
+    given[which].requires_grad_()
+    for f in (F, torch.nn.functional):
+        for _ in range(4):  # also when calls of these shapes are recorded
+            with pytest.raises(RuntimeError, match=rf"{which}.*"):
+                f.batch_norm(x, **given, training=training)
+            f.batch_norm(x, *(t.detach() for t in given.values()), training=training)
+    if not training:
+        with torch.no_grad():
+            torch.testing.assert_close(F.batch_norm(x, **given), torch.nn.functional.batch_norm(x, **given))
