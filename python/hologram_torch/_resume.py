@@ -76,7 +76,9 @@ def _number(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"{value!r:.60}"
+    if isinstance(value, Tensor):
+        return f"a {'complex ' * value.is_complex()}tensor of shape {tuple(value.shape)}"
+    return f"{value!r:.60}"
 
 
 def _check_like(where: str, own: Any, given: Any, fixed: bool) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from hologram_torch import functional as F
+from hologram_torch import nn
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (0, 3, 2), (2, 3, 0)], ids=str)
@@ -106,3 +107,11 @@ def test_statistics_get_no_gradients(which: str, training: bool) -> None:
     if not training:
         with torch.no_grad():
             torch.testing.assert_close(F.batch_norm(x, **given), torch.nn.functional.batch_norm(x, **given))
+
+
+def test_the_mean_of_all_batches_is_as_exact_as_its_dtype() -> None:
+    ours, theirs = (m.BatchNorm1d(3, momentum=None).double() for m in (nn, torch.nn))
+    for _ in range(3):
+        x = torch.rand(4, 3, dtype=torch.float64)
+        ours(x), theirs(x)
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean, rtol=1e-14, atol=0)

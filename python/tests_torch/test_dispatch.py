@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import re
 import threading
+import weakref
 from typing import Any, Callable
 
 import fresh
@@ -16,8 +18,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 import hologram_torch as ht
+from hologram import Executor
 from hologram_torch import functional as F
 from hologram_torch import nn
+from hologram_torch._executors import executor_for, using
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "arithmetic": lambda x: F.mul(F.add(x, 1.5), F.div(x, F.exp(x))),
@@ -375,3 +379,20 @@ def test_messages_of_autograd_name_the_operation() -> None:
             pytest.raises(RuntimeError, match="Function 'Hologram_sqrtBackward' returned nan"),
         ):
             loss.backward()
+
+
+def test_an_executor_that_was_named_is_let_go() -> None:
+    """It is that of one call, and of its thread alone."""
+    F.add(torch.ones(3), torch.ones(3))
+    ex = Executor("cpu")
+    found: list[Any] = []
+    with using(ex):
+        other = threading.Thread(target=lambda: found.append(executor_for(torch.device("cpu"))))
+        other.start()
+        other.join()
+    assert found[0] is not ex
+    held = weakref.ref(ex)
+    F.linear(ex, torch.ones(3, 3), torch.ones(3, 3))
+    del ex
+    gc.collect()
+    assert held() is None

@@ -36,8 +36,9 @@ def test_losses_refuse() -> None:
             F.cross_entropy(x, torch.tensor([-100, wrong, -100]))
     with pytest.raises(IndexError, match="Target -100 is out of bounds"):
         F.nll_loss(x, torch.tensor([7, -100, 7]), ignore_index=7)
-    with pytest.raises(RuntimeError, match="between 0 and 1"):
-        F.binary_cross_entropy(x * 3, x)
+    for reduction in ("none", "mean", "sum"):
+        with pytest.raises(RuntimeError, match="between 0 and 1"):
+            F.binary_cross_entropy(x * 3, x, reduction=reduction)
     for wrong in (1.0001, -1e-6, float("nan"), float("inf"), -float("inf")):
         with pytest.raises(RuntimeError, match="between 0 and 1"):
             F.binary_cross_entropy(torch.tensor([0.5, wrong, 0.25]), torch.zeros(3))

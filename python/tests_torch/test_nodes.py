@@ -261,3 +261,15 @@ def test_a_node_s_tables_keep_their_numbers_of_results() -> None:
     no = (False,) * 3
     with pytest.raises(ValueError, match="as many results as before"):
         native.torch_sequence_add(of.forward.__self__, (x, w, b), no, no, None, 0, 0, (x, w, b))
+
+
+@pytest.mark.parametrize("name", ["linear", "mm", "addmm"])
+def test_what_no_gradient_reads_is_not_kept(name: str) -> None:
+    """As the input of a layer whose weight is frozen: it may be changed in place."""
+    x = torch.rand(3, 3, requires_grad=True) * 1
+    weight = torch.rand(3, 3)
+    given = {"linear": (x, weight, torch.rand(3)), "mm": (x, weight), "addmm": (torch.rand(3), x, weight)}[name]
+    y = getattr(F, name)(*given)
+    with torch.no_grad():
+        x.add_(1)
+    y.sum().backward()

@@ -451,14 +451,18 @@ def test_who_is_told_of_steps() -> None:
                 "after": optimizer.register_step_post_hook(hook("after")),
                 "after all": torch_optimizer.register_optimizer_step_post_hook(hook("after all")),
             }
-            while True:
-                told.clear()
-                at = p[0].item()
-                assert optimizer.step(closure) == 7.0
-                assert told == [(what, optimizer, at if "before" in what else p[0].item()) for what in hooks]
-                if not hooks:
-                    break
-                hooks.pop(next(iter(hooks))).remove()  # so each is the only one some time or other
+            try:
+                while True:
+                    told.clear()
+                    at = p[0].item()
+                    assert optimizer.step(closure) == 7.0
+                    assert told == [(what, optimizer, at if "before" in what else p[0].item()) for what in hooks]
+                    if not hooks:
+                        break
+                    hooks.pop(next(iter(hooks))).remove()  # so each is the only one some time or other
+            finally:
+                for left in hooks.values():
+                    left.remove()
             optimizer = copy.deepcopy(optimizer)
             (p,) = optimizer.param_groups[0]["params"]
             p.grad = torch.ones(3)

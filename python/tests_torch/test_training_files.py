@@ -95,6 +95,8 @@ def put(*places: Any) -> Callable[[Any], None]:
 
 BYTES = torch.zeros(3, dtype=torch.uint8)
 CHANGED: list[tuple[tuple[Any, ...], str]] = [
+    (("model", "0.weight", torch.zeros(4, 4, dtype=torch.complex64)), r"model\.0\.weight is a complex tensor"),
+    (("optimizer", "param_groups", 0, "amsgrad", True), "optimizer.state.0 has no max_exp_avg_sq"),
     (("run", ...), "has no run"),
     (("random", ...), "has no random"),
     (("scheduler", ...), "has no scheduler"),
