@@ -135,6 +135,10 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used
             exact = what in _EXACT  # torch.full refuses, as they do
+            if like.dtype == torch.bool and dtype == torch.int64 and value >= 2**63:  # torch: bool and uint64
+                raise OverflowError(
+                    f"{what}: the number {value} beside a tensor of {like.dtype} is too large for {dtype}"
+                )
             if not dtype.is_floating_point and dtype != torch.bool and not exact:
                 value = _wrapped(value, dtype)
             if isinstance(value, float) and not exact and abs(value) > torch.finfo(dtype).max:

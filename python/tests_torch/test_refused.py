@@ -235,3 +235,12 @@ def test_what_has_no_memory_is_told_at_each_call(kind: str, name: str, of: str) 
 def test_an_embedding_of_no_rows() -> None:
     with pytest.raises(IndexError, match=r"input\[0\] is 0; weight has no rows"):
         F.embedding(torch.tensor([0]), torch.ones(0, 3))
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "maximum"])
+def test_numbers_beside_bools_that_int64_has_not(name: str) -> None:
+    """They would be uint64, to which torch does not promote bools either."""
+    mask = torch.tensor([True])
+    assert getattr(F, name)(mask, 2**62).dtype == torch.int64
+    with pytest.raises(OverflowError, match=f"{name}: the number {2**63} beside a tensor of torch.bool"):
+        getattr(F, name)(mask, 2**63)
