@@ -165,7 +165,7 @@ type Kernel interface {
 // is one call at a time.
 type Specializer interface {
 	// Specialize makes the code that l needs, which depends on what Cost looks at,
-	// whether there is Fuel, and the slots' addresses modulo 64. With try it makes
+	// whether there is Fuel, on Batch, and the slots' addresses modulo 64. With try it makes
 	// none, but returns ErrPending where there is need. A Launch for which it was
 	// not called may have to make the code itself.
 	Specialize(l *Launch, try bool) error
@@ -213,6 +213,17 @@ type Stream interface {
 	Wait(t Ticket, d time.Duration) error
 	// Close ends the stream. All its work has passed.
 	Close() error
+}
+
+// Batcher is a Stream that queues launches together: for many small ones the device, and
+// whoever queues, takes less time.
+type Batcher interface {
+	// LaunchBatch queues launches of k, none of which writes what another reads or writes, in
+	// whatever order, as Launch would each; it returns a ticket that passes when all have.
+	// Their Batch says how many they are, and their Params are the same but for those by
+	// ir.Func.Given. Nobody asks for their Records. With an error the ticket, if it is not 0,
+	// is of those that are queued.
+	LaunchBatch(k Kernel, ls []*Launch) (Ticket, error)
 }
 
 // Timer is a Stream that can tell when the device did its work.

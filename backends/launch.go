@@ -77,6 +77,7 @@ type Launch struct {
 	Rank        int // of the index space, row-major over the lanes
 	Shape       [isa.MaxRank]int64
 	N           uint64 // product of Shape; lanes from N on do not run
+	Batch       int    // how many launches are queued together with this one, itself among them; 0: it comes alone
 	Fuel        uint64 // steps a lane may take; 0: no limit
 	Workspace   uintptr
 	Record      *Record // in memory of AllocHost; nil: nobody asks

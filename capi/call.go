@@ -91,12 +91,8 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 	if err != nil {
 		return err
 	}
-	f.operands = f.operands[:0]
-	for i := range operands {
-		f.operands = append(f.operands, core.Operand{})
-		if err := f.readOperand(&operands[i], i); err != nil {
-			return err
-		}
+	if err := f.readOperands(operands); err != nil {
+		return err
 	}
 	scalars, err := items(what, "scalars", args.scalars, args.num_scalars)
 	if err != nil {
@@ -106,7 +102,7 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 	for _, s := range scalars {
 		f.scalars = append(f.scalars, scalar(s))
 	}
-	c.Operands, c.Scalars = f.operands, f.scalars
+	c.Scalars = f.scalars
 	if args.num_dims != -1 {
 		dims, err := items(what, "dims", (*int64)(unsafe.Pointer(args.dims)), args.num_dims)
 		if err != nil {
@@ -127,6 +123,18 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 	if deleter, context := args.deleter, args.context; deleter != nil {
 		c.Deleter = func() { C.hologram_support_delete(deleter, context) }
 	}
+	return nil
+}
+
+func (f *frame) readOperands(from []C.hologram_operand) error {
+	f.operands = f.operands[:0]
+	for i := range from {
+		f.operands = append(f.operands, core.Operand{})
+		if err := f.readOperand(&from[i], i); err != nil {
+			return err
+		}
+	}
+	f.call.Operands = f.operands
 	return nil
 }
 

@@ -249,6 +249,17 @@ int32_t hologram_trace(hologram_executor executor, const hologram_call_args *arg
   return go_trace(executor, (hologram_call_args *)args, lane, line, context, event_out);
 }
 
+int32_t hologram_launch_batch(hologram_executor executor, const hologram_call_args *args, int32_t count,
+    int32_t *done_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_launch_batch(executor, (hologram_call_args *)args, count, done_out);
+}
+
+int32_t hologram_prepare_batch(hologram_executor executor, const hologram_call_args *args, int32_t count) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_prepare_batch(executor, (hologram_call_args *)args, count);
+}
+
 int32_t hologram_event_wait(hologram_event event, int32_t milliseconds) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
   return go_event_wait(event, milliseconds);

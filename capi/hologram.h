@@ -551,6 +551,20 @@ HOLOGRAM_API int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_
 HOLOGRAM_API int32_t hologram_trace(hologram_executor executor, const hologram_call_args *args, uint64_t lane,
     hologram_line line, void *context, hologram_event *event_out);
 
+/* ---- batch ---- */
+
+/* hologram_launch_batch launches a program count times, together if the device can do that: args is of one launch,
+   but that its operands are those of all, one launch's after the other's. They are memory of others with
+   HOLOGRAM_ORDERED. Either all is queued or, where done_out receives 0, nothing, because the launches are to be
+   made one by one: as on a device that works while called, or where one uses what another writes. It waits for
+   nothing, as with HOLOGRAM_TRY: with HOLOGRAM_BUSY it may be that hologram_prepare_batch makes what is missing. */
+HOLOGRAM_API int32_t hologram_launch_batch(hologram_executor executor, const hologram_call_args *args, int32_t count,
+    int32_t *done_out);
+
+/* hologram_prepare_batch makes what hologram_launch_batch with the same arguments needs, which may take as long as
+   a device's compiler does. It looks at addresses, and not at memory. */
+HOLOGRAM_API int32_t hologram_prepare_batch(hologram_executor executor, const hologram_call_args *args, int32_t count);
+
 /* ---- event ---- */
 
 /* hologram_event_wait waits for work up to milliseconds (0: only looks), and gives its outcome, or HOLOGRAM_PENDING

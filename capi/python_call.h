@@ -67,8 +67,15 @@ typedef struct {
   uint64_t cell; /* room for a result that is a number */
 } request;
 
-/* Begins a call on an executor, or on none yet. */
+/* Begins a call on an executor, or on none yet; it may run Python. */
 outcome request_begin(request *r, py_object *executor);
+
+/* The same, that runs nothing. */
+outcome request_reset(request *r, py_object *executor);
+
+/* Describes a tensor of torch's on the request's device, while nothing redirects torch's functions: that runs nothing of Python.
+   False of what is another, or to be asked for. */
+bool request_lent(const request *r, py_object *tensor, hologram_operand *to);
 
 /* Puts the call on an executor. */
 outcome request_on(request *r, py_object *executor);
@@ -133,6 +140,9 @@ py_object *result_shape(const int64_t *shape, int rank);
 
 /* Makes the call and waits for its end; false with an exception. */
 bool request_run(request *r);
+
+/* Tells autograd that up to MAX_OPERANDS tensors were written, by their versions; false with an exception. */
+bool tensors_written(py_object *const *tensors, int all);
 
 /* Lets go of all operands, with an exception set or, if fine, without; raises the versions of tensors that the work
    wrote. False with an exception. */

@@ -158,7 +158,8 @@ static outcome describe(const request *r, hologram_operand *to, const dl_tensor 
   if (r->executor && (t->device.type != r->device_type || (t->device.type != DL_CPU && t->device.id != r->device_id))) {
     return SURPRISE;
   }
-  to->flags = (flags & DL_READ_ONLY ? HOLOGRAM_READ_ONLY : 0) | (r->transposed >> (to - r->operands) & 1 ? HOLOGRAM_TRANSPOSED : 0);
+  to->flags = flags & DL_READ_ONLY ? HOLOGRAM_READ_ONLY : 0;
+  if (r->transposed && r->transposed >> (to - r->operands) & 1) to->flags |= HOLOGRAM_TRANSPOSED;
   switch (t->dtype.code) {
     case DL_INT:
       to->dtype = HOLOGRAM_I8 + steps;
@@ -261,6 +262,11 @@ static outcome on_default(request *r, int32_t type, int32_t id, bool *ran) {
 }
 
 outcome request_begin(request *r, py_object *executor) {
+  hologram_drain();
+  return request_reset(r, executor);
+}
+
+outcome request_reset(request *r, py_object *executor) {
   r->args.size = sizeof r->args;
   r->args.program = 0;
   r->args.operands = r->operands;
@@ -283,7 +289,6 @@ outcome request_begin(request *r, py_object *executor) {
   r->stream = NULL;
   r->streamed = false;
   r->executor = NULL;
-  hologram_drain();
   return executor ? request_on(r, executor) : DONE;
 }
 
@@ -423,6 +428,16 @@ static outcome find_stream(request *r) {
   }
   /* Of another stream than theirs the owners know nothing: Python has them wait for the work before they let go. */
   return r->stream && owned && r->args.stream != r->stream_number ? SURPRISE : DONE;
+}
+
+bool request_lent(const request *r, py_object *o, hologram_operand *to) {
+  taken t = {.object = o};
+  struct known *k = slot_of(o->type);
+  dl_tensor tensor;
+  if (!k || k->type != o->type || k->kind != TORCH) return false;
+  t.api = k->api;
+  to->buffer = 0;
+  return torch_asked()->borrow(&t, &tensor) == DONE && describe(r, to, &tensor, t.offset, 0) == DONE;
 }
 
 /* Describes operand i as an earlier one that is the same tensor of torch's: what a program changes in place is both read and
@@ -602,14 +617,12 @@ bool request_run(request *r) {
   return true;
 }
 
-/* Tells autograd of the writing, by the tensors' versions; false with an exception. */
-static bool raise_versions(request *r) {
+bool tensors_written(py_object *const *tensors, int all) {
   py_object *list[MAX_OPERANDS], *left, *arguments, *done;
   const torch_way *torch = torch_asked();
   int n = 0;
-  for (int i = 0; i < r->args.num_operands; i++) {
-    py_object *tensor = r->taken[i].version;
-    if (tensor && torch->wrote(tensor) != DONE) list[n++] = tensor;
+  for (int i = 0; i < all; i++) {
+    if (torch->wrote(tensors[i]) != DONE) list[n++] = tensors[i];
   }
   if (!n) return true;
   if (!(left = py.PyTuple_New(n)) || !(arguments = py.PyTuple_New(1))) {
@@ -624,6 +637,15 @@ static bool raise_versions(request *r) {
   done = hologram_hook(HOOK_written, arguments);
   if (done) py.Py_DecRef(done);
   return done;
+}
+
+static bool raise_versions(request *r) {
+  py_object *list[MAX_OPERANDS];
+  int n = 0;
+  for (int i = 0; i < r->args.num_operands; i++) {
+    if (r->taken[i].version) list[n++] = r->taken[i].version;
+  }
+  return tensors_written(list, n);
 }
 
 bool request_end(request *r, bool fine) {

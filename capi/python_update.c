@@ -3,13 +3,16 @@
 #include "python_call.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static py_object *grad_name; /* interned */
+
+enum { MOST_BATCHED = 1 << 16 }; /* arrays of launches that are made together */
 
 /* Takes the arrays of one launch, from args on, and its numbers. */
 static outcome prepare_update(request *r, const signature *s, uint64_t program, py_object *executor, py_object *arrays,
                               ptrdiff_t from, py_object *numbers) {
-  outcome found = request_begin(r, executor);
+  outcome found = request_reset(r, executor);
   ptrdiff_t number = 0;
   for (int i = 0; i < s->num_params && found == DONE; i++) {
     if (s->params[i].kind == 's') {
@@ -23,13 +26,97 @@ static outcome prepare_update(request *r, const signature *s, uint64_t program, 
   return found == DONE ? request_borrow(r) : found;
 }
 
+/* Makes launches ready that are to be queued together, since their code is not there yet; false with an exception. What
+   else is wrong with them is told where each is made. */
+static bool prepare_batch(uint64_t executor, const hologram_call_args *args, int32_t count) {
+  work w = {.failure = NULL};
+  if (!work_begin(&w)) return false;
+  if (work_end(&w, hologram_prepare_batch(executor, args, count))) return true;
+  if (w.raised) return false; /* by a signal handler */
+  py.PyErr_Clear();
+  return true;
+}
+
+/* Gathers the operands of launches of tensors of torch's, whose owner orders their memory on one stream. Nothing of Python
+   runs meanwhile. */
+static bool gather_batch(request *r, const signature *s, py_handle *program, py_object *executor, py_object *arrays, ptrdiff_t all,
+                         py_object *numbers, hologram_operand *to) {
+  ptrdiff_t slots;
+  bool fine;
+  hologram_drain();
+  fine = prepare_update(r, s, program->handle, executor, arrays, 0, numbers) == DONE;
+  slots = r->args.num_operands;
+  fine = fine && r->ordered && r->num_torch == slots; /* a tensor's stream is that of all */
+  if (fine) memcpy(to, r->operands, (size_t)slots * sizeof *to);
+  r->changed = false;
+  if (!request_end(r, true)) return false;
+  for (ptrdiff_t i = slots; i < all && fine; i++) {
+    py_object *o = py.PyTuple_GetItem(arrays, i);
+    ptrdiff_t same = i - i % slots;
+    while (py.PyTuple_GetItem(arrays, same) != o) same++;
+    if (same < i) { /* what is written is mostly an input */
+      to[i] = to[same];
+    } else {
+      fine = request_lent(r, o, &to[i]);
+    }
+  }
+  r->args.operands = to;
+  r->args.flags = HOLOGRAM_TRY | HOLOGRAM_ORDERED;
+  return fine;
+}
+
+/* Raises the versions of what the launch wrote whose arrays are from one on; false with an exception. */
+static bool written(const signature *s, py_object *arrays, ptrdiff_t from) {
+  py_object *list[MAX_OPERANDS];
+  int n = 0;
+  for (int i = 0; i < s->num_params; i++) {
+    if (s->params[i].kind == 's') continue;
+    if (s->params[i].kind == 'w') list[n++] = py.PyTuple_GetItem(arrays, from);
+    from++;
+  }
+  return tensors_written(list, n);
+}
+
+/* Launches all together, if the device and the tensors are such; false with an exception. */
+static bool launch_together(const signature *s, py_handle *program, py_object *executor, py_object *arrays, ptrdiff_t all, ptrdiff_t slots,
+                            py_object *numbers, bool *done) {
+  uint64_t handle = ((py_handle *)executor)->handle;
+  int32_t count = (int32_t)(all / slots), queued = 0, status;
+  hologram_operand *operands;
+  request r;
+  bool fine = true;
+  *done = false;
+  if (!((py_handle *)executor)->asynchronous || count < 2 || all > MOST_BATCHED || !torch_usual(false)) return true;
+  if (!(operands = malloc((size_t)all * sizeof *operands))) return py.PyErr_NoMemory() != NULL;
+  r.args.num_operands = 0;
+  if (gather_batch(&r, s, program, executor, arrays, all, numbers, operands)) {
+    status = hologram_launch_batch(handle, &r.args, count, &queued);
+    if (status == HOLOGRAM_BUSY) {
+      r.args.flags = HOLOGRAM_ORDERED;
+      fine = prepare_batch(handle, &r.args, count);
+      r.args.flags = HOLOGRAM_TRY | HOLOGRAM_ORDERED;
+      /* Meanwhile others may have had the GIL, and the tensors other memory. */
+      status = fine && gather_batch(&r, s, program, executor, arrays, all, numbers, operands)
+                   ? hologram_launch_batch(handle, &r.args, count, &queued)
+                   : HOLOGRAM_BUSY;
+    }
+    fine = fine && (status == HOLOGRAM_BUSY || work_check(status));
+    *done = queued;
+    for (ptrdiff_t from = 0; queued && from < all && fine; from += slots) fine = written(s, arrays, from);
+  }
+  free(operands);
+  return fine;
+}
+
 /* launch_each(executor, program, arrays, numbers): launches a program with the numbers on each so many of the arrays as it
-   has slots, in its own order. Returns how many of the arrays have had theirs; the next one is left to Python. */
+   has slots, in its own order; in one launch, where the device and the tensors are such. Returns how many of the arrays have
+   had theirs; the next one is left to Python. */
 static py_object *launch_each(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "launch_each"};
   const signature *s;
   py_handle *program;
   ptrdiff_t all, slots = 0, done = 0;
+  bool together;
   (void)self;
   if (!native_count(&c, n, 4)) return NULL;
   program = (py_handle *)args[1];
@@ -45,10 +132,13 @@ static py_object *launch_each(py_object *self, py_object *const *args, ptrdiff_t
     py.PyErr_SetString(py.PyExc_ValueError, "launch_each: the program has other numbers of slots or parameters");
     return NULL;
   }
+  if (!launch_together(s, program, args[0], args[2], all, slots, args[3], &together)) return NULL;
+  if (together) done = all;
   for (; done < all; done += slots) {
     request r;
     outcome found;
     bool fine;
+    hologram_drain();
     r.args.num_operands = 0;
     found = prepare_update(&r, s, program->handle, args[0], args[2], done, args[3]);
     fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r)));
@@ -168,10 +258,11 @@ static py_object *lists(py_object *self, py_object *const *args, ptrdiff_t n) {
   return found == SURPRISE ? py_none() : result;
 }
 
-/* torch_looks(tensors, each, inputs): all of some tensors that decides whether a program takes them, and how: dtypes, devices,
+/* torch_looks(tensors, each, inputs, last): all of some tensors that decides whether a program takes them, and how: dtypes, devices,
    shapes and strides, as bytes. Of lists of so many tensors each, the program writes all from inputs on, and tensor 1 is none
    of these. None of what is no dense tensor of torch's own, or a negative view, where anything redirects torch's functions,
-   and where the memory of what a list's program writes may be another's in it, or is not aligned: that decides too. */
+   and where the memory of what a list's program writes may be another's in it, or is not aligned: that decides too. last are
+   bytes that this gave before, or None: they come again if they are the same, whose hash then is known. */
 static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
   enum { WORDS = 2 + 2 * HOLOGRAM_MAX_RANK, MOST = 16 };
   native c = {.name = "torch_looks"};
@@ -183,11 +274,12 @@ static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
   py_object *found;
   int64_t *words;
   size_t used = 0;
-  ptrdiff_t all;
+  ptrdiff_t all, bytes;
+  char *last;
   int32_t each, inputs;
   int num = 0;
   (void)self;
-  if (!native_count(&c, n, 3) || (all = py.PyTuple_Size(args[0])) < 0) return NULL;
+  if (!native_count(&c, n, 4) || (all = py.PyTuple_Size(args[0])) < 0) return NULL;
   if (hologram_support_forked() && !native_end(&c, HOLOGRAM_FORKED, true)) return NULL; /* before anything is changed */
   if (!native_i32(&c, args[1], "each", &each) || !native_i32(&c, args[2], "inputs", &inputs)) return NULL;
   if (each < 1 || each > MOST || inputs < 2 || all % each) {
@@ -230,7 +322,12 @@ static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
       words[used++] = seen[at].strides[k];
     }
   }
-  found = py.PyBytes_FromStringAndSize((const char *)words, (ptrdiff_t)(used * sizeof *words));
+  if (args[3]->type == py.PyBytes_Type && !py.PyBytes_AsStringAndSize(args[3], &last, &bytes) && bytes == (ptrdiff_t)(used * sizeof *words) &&
+      !memcmp(last, words, (size_t)bytes)) {
+    py.Py_IncRef(found = args[3]);
+  } else {
+    found = py.PyBytes_FromStringAndSize((const char *)words, (ptrdiff_t)(used * sizeof *words));
+  }
   free(words);
   return found;
 }

@@ -195,20 +195,31 @@ func (ex *Executor) submit(b *call.Bound, c *Call, outcome bool) (*Event, error)
 		b.Release()
 		return nil, status.ErrBusy
 	}
-	if c.Stream == 0 || c.Stream == ex.native && !c.Ordered {
-		return ex.stream.Submit(b, how)
+	return ex.put(b, c.Stream, c.Ordered, how)
+}
+
+// put submits work to the executor's own stream, or to that of others.
+func (ex *Executor) put(w named, stream uintptr, ordered bool, how queue.How) (*Event, error) {
+	if stream == 0 || stream == ex.native && !ordered {
+		return ex.stream.Submit(w, how)
 	}
-	s, err := ex.on(c.Stream, c.Try)
+	s, err := ex.on(stream, how.Try)
 	if err == nil && ex.stream.Line() == nil {
 		ex.done(s)
-		err = Errorf(Invalid, "%s: the executor captures, and this call is for a stream of others, which it cannot record", b.What())
+		err = Errorf(Invalid, "%s: the executor captures, and this call is for a stream of others, which it cannot record", w.What())
 	}
 	if err != nil {
-		b.Release()
+		w.Release()
 		return nil, err
 	}
 	defer ex.done(s)
-	return s.Submit(b, how)
+	return s.Submit(w, how)
+}
+
+// named is work with a name for errors.
+type named interface {
+	queue.Work
+	What() string
 }
 
 // bind looks up what the call is about, prepares it and binds it. outcome says

@@ -99,7 +99,7 @@ func wait(ev *Event, err error) error {
 func hostBytes(n int64) []byte { return make([]byte, n) }
 
 // floats makes a buffer of f32 values.
-func floats(t *testing.T, ex *Executor, values ...float32) *Buffer {
+func floats(t testing.TB, ex *Executor, values ...float32) *Buffer {
 	t.Helper()
 	b, err := ex.Allocate(int64(len(values)), isa.F32, true)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func floats(t *testing.T, ex *Executor, values ...float32) *Buffer {
 }
 
 // values reads a buffer of f32.
-func values(t *testing.T, b *Buffer) []float32 {
+func values(t testing.TB, b *Buffer) []float32 {
 	t.Helper()
 	data := hostBytes(4 * b.Len())
 	require.NoError(t, wait(b.Read(addressOf(data), 0, int64(len(data)))))

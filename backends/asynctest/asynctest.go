@@ -21,6 +21,7 @@
 //	foreign.go    queues and memory that others own
 //	import.go     what work may use of it
 //	entered.go    launches that others queue
+//	batch.go      launches that are queued together
 //	plan.go       a plan of the device's own
 //
 // A queue is CUDA's CUstream or Metal's MTLCommandQueue. A ticket is what CUDA

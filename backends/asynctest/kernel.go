@@ -30,7 +30,7 @@ type kernel struct {
 }
 
 // special is a kind of launches that has code of its own.
-type special struct{ fuel, aligned bool }
+type special struct{ fuel, aligned, batch bool }
 
 // Specialize is backends.Specializer's.
 func (k *kernel) Specialize(l *backends.Launch, try bool) error {
@@ -61,7 +61,7 @@ func (k *kernel) Specialize(l *backends.Launch, try bool) error {
 }
 
 func specialOf(l *backends.Launch) special {
-	s := special{l.Fuel > 0, true}
+	s := special{l.Fuel > 0, true, l.Batch > 1}
 	for i := range l.Slots {
 		s.aligned = s.aligned && l.Slots[i].Addr%16 == 0
 	}

@@ -87,10 +87,26 @@ func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 // on runs r on a backend.
 func (r *run) on(t testing.TB, b backends.Backend) *result {
 	t.Helper()
-	if r.program == nil {
-		r.program = verified(t, r.text)
+	return together(t, b, r)[0]
+}
+
+// placed is a run whose slots lie in a device's memory.
+type placed struct {
+	run    *run
+	launch *backends.Launch
+	memory []backends.Memory
+	record *backends.Record
+	phase  *uint32
+}
+
+// together runs one program's runs on a backend: several, which are proved, as a batch.
+func together(t testing.TB, b backends.Backend, runs ...*run) []*result {
+	t.Helper()
+	first := runs[0]
+	if first.program == nil {
+		first.program = verified(t, first.text)
 	}
-	v := r.program
+	v := first.program
 	f, _, err := ir.Canonical(v)
 	require.NoError(t, err)
 	d, err := b.Open(0)
@@ -99,16 +115,53 @@ func (r *run) on(t testing.TB, b backends.Backend) *result {
 	s, err := d.NewStream()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{Proved: r.proved})
+	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{Proved: first.proved})
 	require.NoError(t, err)
 	defer k.Release()
 	done := settle(t, s)
-	res := &result{}
+	var all []*placed
+	var launches []*backends.Launch
+	for _, r := range runs {
+		all = append(all, r.place(t, d, v, func(to, from uintptr, bytes int64) { require.NoError(t, done(s.Copy(to, from, bytes))) }))
+		launches = append(launches, all[len(all)-1].launch)
+	}
+	batcher, ok := s.(backends.Batcher)
+	if ok && len(runs) > 1 {
+		for _, l := range launches {
+			l.Record, l.Batch = nil, len(runs)
+		}
+		require.NoError(t, done(batcher.LaunchBatch(k, launches)))
+	}
+	var results []*result
+	for _, x := range all {
+		var err error
+		if !ok || len(runs) == 1 {
+			ticket, launched := s.Launch(k, x.launch)
+			if err = launched; ticket > 0 {
+				require.NoError(t, done(ticket, err))
+				err = x.record.Outcome()
+			}
+		}
+		res := &result{err: err, residue: x.record.Residue, phase: *x.phase}
+		for i, slot := range x.run.slots {
+			out := host(t, d, len(slot.bytes))
+			require.NoError(t, done(s.Copy(address(out), x.memory[i].Addr, x.memory[i].Bytes)))
+			res.slots = append(res.slots, bytes.Clone(out))
+			require.NoError(t, d.Free(x.memory[i]))
+		}
+		results = append(results, res)
+	}
+	return results
+}
+
+// place lets r's slots lie in a device's memory, to which move copies.
+func (r *run) place(t testing.TB, d backends.Device, v *isa.Verified, move func(to, from uintptr, bytes int64)) *placed {
+	t.Helper()
 	notes := unsafe.Pointer(unsafe.SliceData(host(t, d, int(unsafe.Sizeof(backends.Record{}))+8)))
-	record, phase := (*backends.Record)(notes), (*uint32)(unsafe.Add(notes, unsafe.Sizeof(backends.Record{})))
-	*phase = 700
+	x := &placed{run: r, record: (*backends.Record)(notes), phase: (*uint32)(unsafe.Add(notes, unsafe.Sizeof(backends.Record{})))}
+	*x.phase = 700
 	l := &backends.Launch{Grid: r.grid, Block: r.block, Rank: len(r.shape), N: 1, Fuel: r.fuel, Params: r.params,
-		Record: record, Phase: phase}
+		Record: x.record, Phase: x.phase}
 	for i, n := range r.shape {
 		l.Shape[i] = n
 		l.N *= uint64(n)
@@ -116,14 +169,13 @@ func (r *run) on(t testing.TB, b backends.Backend) *result {
 	if r.n > 0 {
 		l.N = r.n
 	}
-	var memory []backends.Memory
 	for i, slot := range r.slots {
 		m, err := d.Alloc(int64(len(slot.bytes)))
 		require.NoError(t, err)
-		memory = append(memory, m)
+		x.memory = append(x.memory, m)
 		staging := host(t, d, len(slot.bytes))
 		copy(staging, slot.bytes)
-		require.NoError(t, done(s.Copy(m.Addr, address(staging), m.Bytes)))
+		move(m.Addr, address(staging), m.Bytes)
 		typ := v.Program.Slots[i].Type
 		view := backends.View{Addr: m.Addr + uintptr(slot.at), Bytes: m.Bytes - int64(slot.at), Type: typ, Rank: len(r.shape)}
 		copy(view.Shape[:], r.shape)
@@ -138,29 +190,33 @@ func (r *run) on(t testing.TB, b backends.Backend) *result {
 		}
 		l.Slots = append(l.Slots, view)
 	}
-	ticket, err := s.Launch(k, l)
-	if ticket > 0 {
-		require.NoError(t, done(ticket, err))
-		err = record.Outcome()
-	}
-	res.err, res.residue, res.phase = err, record.Residue, *phase
-	for i, slot := range r.slots {
-		out := host(t, d, len(slot.bytes))
-		require.NoError(t, done(s.Copy(address(out), memory[i].Addr, memory[i].Bytes)))
-		res.slots = append(res.slots, bytes.Clone(out))
-		require.NoError(t, d.Free(memory[i]))
-	}
-	return res
+	x.launch = l
+	return x
 }
 
 // compare runs r on the GPU and on the interpreter, which must agree to the bit.
 func (r *run) compare(t testing.TB) *result {
 	t.Helper()
+	return compareAll(t, r)[0]
+}
+
+// compareAll compares runs of one program, on the GPU as a batch.
+func compareAll(t testing.TB, runs ...*run) []*result {
+	t.Helper()
 	gpu := cuda.New()
-	if r.eager {
+	if runs[0].eager {
 		gpu = cuda.NewEager()
 	}
-	want, got := r.on(t, interp.New()), r.on(t, gpu)
+	want, got := together(t, interp.New(), runs...), together(t, gpu, runs...)
+	for i := range want {
+		want[i].equal(t, runs[0].program, got[i])
+	}
+	return got
+}
+
+// equal demands that the GPU left what the interpreter did.
+func (want *result) equal(t testing.TB, p *isa.Verified, got *result) {
+	t.Helper()
 	var f, g *backends.ProgramFault
 	require.Equal(t, errors.As(want.err, &f), errors.As(got.err, &g), "interp: %v, cuda: %v", want.err, got.err)
 	if f == nil {
@@ -168,7 +224,7 @@ func (r *run) compare(t testing.TB) *result {
 		require.NoError(t, got.err)
 	}
 	for i := range want.slots {
-		oneNaN(r.program.Program.Slots[i].Type, got.slots[i], want.slots[i])
+		oneNaN(p.Program.Slots[i].Type, got.slots[i], want.slots[i])
 		if !bytes.Equal(want.slots[i], got.slots[i]) {
 			at := 0
 			for want.slots[i][at] == got.slots[i][at] {
@@ -180,7 +236,6 @@ func (r *run) compare(t testing.TB) *result {
 	}
 	require.Equal(t, want.phase, got.phase)
 	require.Equal(t, want.residue, got.residue)
-	return got
 }
 
 // oneNaN gives got the NaNs of want where both have one: their bits are no part

@@ -42,6 +42,7 @@ type variant struct {
 	module driver.Module
 	fn     driver.Func
 	kept   bool         // the code was in the folder of compiled code
+	table  *ptx.Table   // of batches
 	shared atomic.Int64 // dynamic shared memory that the function was told of
 }
 
@@ -51,6 +52,9 @@ type form struct {
 	ptx.Options
 	product product.Form
 }
+
+// wideVersion is the driver's from which on launches may have more than 4,352 bytes.
+const wideVersion = 12010
 
 // ownLanes is how many lanes a block has where the program leaves it to us.
 const ownLanes = 256
@@ -63,7 +67,7 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	if err != nil {
 		return nil, err
 	}
-	if p.Layout.Wide() && d.api.Version < 12010 {
+	if p.Layout.Wide() && d.api.Version < wideVersion {
 		return nil, &backends.Unsupported{Backend: "cuda", What: fmt.Sprintf("a program with %d slots", len(u.IR.Slots)),
 			Why: fmt.Sprintf("a launch block of %d bytes needs a driver for CUDA 12.1", p.Layout.Bytes)}
 	}
@@ -100,6 +104,9 @@ func (k *kernel) form(l *backends.Launch, space *ptx.Space) form {
 // options says which variant of the program itself a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern(), Waits: k.device.waits()}
+	if o.Batch = k.batch(l); o.Batch > 0 {
+		o.Waits = false
+	}
 	if n := k.meeting.Blocks; n > 0 && l.Grid[0]%uint32(n) == 0 {
 		o.Meeting = n
 	}
@@ -142,7 +149,11 @@ func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
 	if p.Vector == 0 || o.Fuel {
 		return
 	}
-	if !k.device.eager && ptx.Lanes(l) < fewestBlocks*uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {
+	lanes := ptx.Lanes(l)
+	if o.Batch > 0 {
+		lanes *= uint64(l.Batch) // as if all were like it
+	}
+	if !k.device.eager && lanes < fewestBlocks*uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {
 		return
 	}
 	if single, odd, ok := p.Vectors(space, l); ok {
@@ -182,7 +193,7 @@ func (k *kernel) variant(f form) (*variant, error) {
 	if v := k.made(f); v != nil {
 		return v, nil
 	}
-	text, err := k.text(f)
+	text, table, err := k.text(f)
 	if err != nil {
 		return nil, err
 	}
@@ -196,19 +207,23 @@ func (k *kernel) variant(f form) (*variant, error) {
 			return nil, err
 		}
 	}
-	v.form = f
+	v.form, v.table = f, table
 	k.kept.Store(v.kept)
 	all := append(slices.Clip(*k.variants.Load()), v)
 	k.variants.Store(&all)
 	return v, nil
 }
 
-// text is the code of a variant.
-func (k *kernel) text(f form) (string, error) {
+// text is the code of a variant, and the table of one of batches.
+func (k *kernel) text(f form) (string, *ptx.Table, error) {
 	if f.product.Is() {
-		return product.Text(f.product, &k.program.Layout), nil
+		return product.Text(f.product, &k.program.Layout), nil, nil
 	}
-	return k.program.Text(f.Options)
+	if f.Batch == 0 {
+		text, err := k.program.Text(f.Options)
+		return text, nil, err
+	}
+	return k.program.Batched(f.Options)
 }
 
 // made returns a variant that is there, or nil.

@@ -109,7 +109,7 @@ func TestWhatLongLaunchesReadLasts(t *testing.T) {
 			k.program.Layout.Fuse(&r.l, &space)
 			o := k.options(&r.l, &space)
 			require.Equal(t, c.lasts, o.Lasts)
-			text, err := k.text(form{Options: o})
+			text, _, err := k.text(form{Options: o})
 			require.NoError(t, err)
 			require.Equal(t, c.lasts, strings.Contains(text, "evict_last"))
 			if name == "a map" {

@@ -72,7 +72,7 @@ func (s *stream) submit() (uint64, error) {
 	case !live:
 	case s.depends:
 		sub.Dependent = 1
-	case s.form.Meeting == 0:
+	case s.form.Meeting == 0 && s.form.Batch == 0:
 		sub.Exec, sub.Node = s.repeated()
 	}
 	t, tell := s.next()
@@ -180,11 +180,23 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	if err := k.allowShared(v, int(shared)); err != nil {
 		return err
 	}
+	s.surround(l)
+	if f.Lasts {
+		s.env.Tail = s.tail(k, l)
+	}
+	s.block = s.device.api.Parameter(s.sub, k.program.Layout.Bytes)
+	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
+	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
+	s.sub.Block, s.sub.Shared, s.form, s.depends = [3]uint32{lanes, 1, 1}, shared, f, k.dependent(f, l)
+	return nil
+}
+
+// surround sets what a launch needs beside its slots.
+func (s *stream) surround(l *backends.Launch) {
 	n := s.notes
 	if s.graph != nil {
 		n = s.graph.notes
 	}
-	api := s.device.api
 	record, phase := l.Record, l.Phase
 	if record == nil {
 		record = &n.host.record
@@ -196,14 +208,6 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 		Record: uint64(uintptr(unsafe.Pointer(record))), Lock: uint64(n.shared) + lockAt, Residue: uint64(n.shared) + residueAt,
 		PhaseIn: uint64(n.shared) + phaseAt, PhaseOut: uint64(uintptr(unsafe.Pointer(phase))),
 	}
-	if f.Lasts {
-		s.env.Tail = s.tail(k, l)
-	}
-	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
-	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
-	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
-	s.sub.Block, s.sub.Shared, s.form, s.depends = [3]uint32{lanes, 1, 1}, shared, f, k.dependent(f, l)
-	return nil
 }
 
 // deal deals a launch's work out to blocks. It returns how many lanes a block has,

@@ -106,7 +106,7 @@ func TestLongLaunchesAreDependent(t *testing.T) {
 			require.Equal(t, 20, r.ran)
 			g.Release()
 			for _, v := range *r.k.(*kernel).variants.Load() { // in words that the driver knows
-				text, err := r.k.(*kernel).text(v.form)
+				text, _, err := r.k.(*kernel).text(v.form)
 				require.NoError(t, err)
 				require.Equal(t, r.api.Version >= 12010 && r.d.compute >= 90 && r.api.LaunchEx != nil, strings.Contains(text, ".version 8.1\n"))
 			}

@@ -51,6 +51,8 @@ type stream struct {
 	singles [singles]single    // for launches that are repeated
 	refused bool               // the driver made no such graph
 	block   []byte             // and its launch block
+	packed  []byte             // that of a launch of the batch at hand
+	members []member           // which these are
 	env     ptx.Environment    // what that begins with
 	space   ptx.Space          // and its index space
 	grids   []grid             // and its parts

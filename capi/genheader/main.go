@@ -102,7 +102,7 @@ func read(folder string) ([]function, error) {
 
 // rank orders the header's sections as one would read them.
 func rank(path string) string {
-	order := []string{"library", "executor", "buffer", "dlpack", "program", "call", "event"}
+	order := []string{"library", "executor", "buffer", "dlpack", "program", "call", "batch", "event"}
 	for i, name := range order {
 		if filepath.Base(path) == name+".go" {
 			return fmt.Sprintf("%02d", i)

@@ -8,7 +8,7 @@ import (
 // byHand are the functions whose builtins python_plain.c, python_dlpack.c and
 // python_future.c hold, and those that only C frames use.
 var byHand = map[string]bool{
-	"call": true, "result": true, "trace": true,
+	"call": true, "launch_batch": true, "prepare_batch": true, "result": true, "trace": true,
 	"event_wait": true, "event_cancel": true, "event_free": true,
 	"mark_wait": true, "buffer_transfer": true, "executor_outcome": true,
 	"buffer_to_dlpack": true, "buffer_lend": true, "buffer_from_dlpack": true, "dlpack_free": true,

@@ -28,6 +28,7 @@ type Bound struct {
 	numbers  []uint64          // the operands that are numbers, each in its low bytes
 	filled   []backends.Ticket // of their way to a device that works by itself
 	space    memory.Scratch
+	low      uintptr      // bits of the operands' addresses
 	try      bool         // take only what memory is at hand
 	quiet    bool         // the launches have no Record: see Quiet
 	line     *memory.Line // of a device that works by itself, once the work is queued
@@ -148,7 +149,7 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, r *Request)
 			l.Params[x.param] = b.cells[x.scalar]
 		}
 	}
-	if p.special && low%bestAlign != 0 {
+	if b.low = low; p.special && low%bestAlign != 0 {
 		return b.specialize(try, r)
 	}
 	return nil

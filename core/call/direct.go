@@ -220,10 +220,8 @@ func (d *Direct) addChecks() {
 		if d.p.operands[c.other].number > 0 {
 			continue // of which the caller has a copy
 		}
-		a, o := c.written, c.seen
-		a.Addr, o.Addr = 0, 0
 		d.Checks = append(d.Checks, DirectCheck{Written: c.writes, Other: c.other, WrittenFrom: c.wlo, WrittenTo: c.whi,
-			OtherFrom: c.slo, OtherTo: c.shi, Gap: int64(c.written.Addr) - int64(c.seen.Addr), Same: c.same && !d.faults && SameView(&a, &o)})
+			OtherFrom: c.slo, OtherTo: c.shi, Gap: c.gap, Same: c.same && c.alike && !d.faults})
 	}
 }
 

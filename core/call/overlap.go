@@ -14,6 +14,8 @@ type check struct {
 	written, seen        backends.View // addresses count from the operands'
 	wlo, whi             int64         // bytes from the operand's address that written reaches
 	slo, shi             int64
+	alike                bool  // the views are the same but for their addresses, …
+	gap                  int64 // … which are equal if the other's operand lies so many bytes behind written's
 	same                 bool
 	writtenName, seeName string
 	why                  string // not even the identical view, or only that
@@ -26,7 +28,8 @@ func (c *check) passes(operands []Operand) bool {
 		return true // of which the call has a copy
 	}
 	w, o := operands[c.writes].View.Addr, operands[c.other].View.Addr
-	if gap := int64(o) - int64(w); c.whi <= gap+c.slo || gap+c.shi <= c.wlo {
+	gap := int64(o) - int64(w)
+	if c.whi <= gap+c.slo || gap+c.shi <= c.wlo || c.same && c.alike && gap == c.gap {
 		return true
 	}
 	a, b := c.written, c.seen
@@ -45,6 +48,10 @@ func (p *Prepared) check(c check) error {
 	c.wlo, c.whi = lo+int64(c.written.Addr), hi+int64(c.written.Addr)
 	lo, hi, _ = Extent(&c.seen)
 	c.slo, c.shi = lo+int64(c.seen.Addr), hi+int64(c.seen.Addr)
+	c.gap = int64(c.written.Addr) - int64(c.seen.Addr)
+	moved := c.seen
+	moved.Addr = c.written.Addr
+	c.alike = SameView(&c.written, &moved)
 	switch {
 	case c.wlo == c.whi || c.slo == c.shi:
 		return nil

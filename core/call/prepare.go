@@ -115,12 +115,15 @@ type Prepared struct {
 	residue   bool
 	async     bool // the device works by itself
 	phase     bool // a launch reads or changes the phase
-	loud      bool // a launch may fault, or is worth cancelling; see Quiet
+	faults    bool // a launch may fault
+	loud      bool // one may, or is worth cancelling; see Quiet
 	device    *Device
 	stop      program.Stop // while it is prepared
 
 	// spare is what the next call takes, and more what those beside it do.
 	spare atomic.Pointer[Bound]
+	// batched is of how many launches the last batch was for which code was made, of the best alignment.
+	batched atomic.Int64
 	mu    lock.Mutex[lock.Last]
 	more  []*Bound
 	lines []*memory.Line // on which the call was published
@@ -134,6 +137,7 @@ type operandUse struct {
 	reads  bool   // what was there before
 	writes bool
 	align  uintptr
+	lo, hi int64 // bytes from its address that it reaches
 }
 
 // number is an operand of one element that each call brings with it. A device that
@@ -569,6 +573,7 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 		v := &r.Operands[i].View
 		p.operands[i].align = uintptr(v.Type.Size())
 		p.operands[i].empty = Numel(v) == 0
+		p.operands[i].lo, p.operands[i].hi, _ = Extent(v)
 		if r.Operands[i].Number && !p.operands[i].empty {
 			p.numbers = append(p.numbers, number{operand: i, size: int64(v.Type.Size()), at: p.workspace})
 			p.operands[i].number = len(p.numbers)
@@ -582,6 +587,6 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 		p.varies = p.varies || len(s.params) > 0 && r.Op == nil
 		p.cost += s.cost(&s.l)
 	}
-	p.loud = p.loud || p.telling(d.Info.Enters)
+	p.loud = p.faults || p.telling(d.Info.Enters)
 	return nil
 }

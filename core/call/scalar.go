@@ -50,6 +50,11 @@ func (s Scalar) Cell(t isa.Type) (uint64, error) {
 		return 0, status.Errorf(status.BadType, "expected %v, got a value of type %v", t, s.Type)
 	}
 	from := s.Type
+	if f := math.Float64frombits(s.Bits); from == isa.F64 && t == isa.F32 && !math.IsNaN(f) { // what most are
+		if narrow := float32(f); !math.IsInf(float64(narrow), 0) || math.IsInf(f, 0) {
+			return uint64(math.Float32bits(narrow)), nil
+		}
+	}
 	if from == isa.F64 && t.Integer() {
 		f := math.Float64frombits(s.Bits)
 		switch {

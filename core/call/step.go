@@ -67,7 +67,7 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	p.residue = p.residue || s.program.Residue
 	p.phase = p.phase || s.program.Phase
 	_, enters := k.Kernel.(backends.Entered)
-	p.loud = p.loud || !enters || !noFuel || !v.Proved
+	p.faults = p.faults || !enters || !noFuel || !v.Proved
 	p.steps = append(p.steps, s)
 	return nil
 }

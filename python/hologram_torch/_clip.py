@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Callable, Optional, Union
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from hologram_torch._table import OPERATIONS
 from hologram_torch._update import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["SMALL", "clip_grad_norm_"]
 
@@ -57,9 +58,10 @@ def clip_grad_norm_(
     if not grads:
         return torch.tensor(0.0)
     dtypes, device = {g.dtype for g in grads}, grads[0].device
-    dtype, alone = functools.reduce(torch.promote_types, dtypes), all([g.device == device for g in grads])
+    dtype, alone = functools.reduce(torch.promote_types, dtypes), _on_one(grads)
     norm_type = float(norm_type)  # torch takes "inf"
-    parts = _PART.each(grads if norm_type == 0 else _together(grads), (norm_type,))
+    like = alone and len(dtypes) == 1
+    parts = _PART.each(grads if norm_type == 0 else _together(grads, like), (norm_type,))
     if len(dtypes) > 1 or not alone:
         parts = [part.to(device, opmath(dtype)) for part in parts]
     together = torch.stack(parts)
@@ -79,22 +81,35 @@ def clip_grad_norm_(
             "`error_if_nonfinite=False`"
         )
     factor = F.clamp(F.div(float(max_norm), F.add(norm, 1e-6)), max=1.0)
-    _scale(grads, [factor] * len(grads) if alone else [factor.to(g.device) for g in grads])
+    if not like or not _scale(list(itertools.chain.from_iterable(zip(grads, itertools.repeat(factor), grads)))):
+        _scale_each(grads, [factor] * len(grads) if alone else [factor.to(g.device) for g in grads])
     return norm
 
 
-def _together(grads: list[Tensor]) -> list[Tensor]:
-    """Return gradients with those that are small one behind the other, as far as SMALL goes."""
+def _on_one(grads: list[Tensor]) -> bool:
+    """Whether gradients are on one device."""
+    if len({g.get_device() for g in grads}) > 1:
+        return False
+    return grads[0].is_cuda or all([g.device == grads[0].device for g in grads])  # others have no numbers
+
+
+def _together(grads: list[Tensor], like: bool) -> list[Tensor]:
+    """Return gradients with those that are small one behind the other, as far as SMALL goes.
+
+    Args:
+        grads: The gradients.
+        like: Whether they are of one dtype and device.
+    """
     groups: list[list[Tensor]] = []
     kind, room = None, 0
-    for g in grads:
-        n = g.numel()
-        if n > room or kind != (g.dtype, g.device) or g.layout != torch.strided:
+    for g, n in zip(grads, [g.numel() for g in grads]):
+        own = None if like else (g.dtype, g.device)
+        if n > room or kind != own or g.layout is not torch.strided:
             groups.append([])
-            kind, room = (g.dtype, g.device), SMALL
+            kind, room = own, SMALL
         groups[-1].append(g)
         room -= n
-    return [group[0] if len(group) == 1 else torch.cat([g.reshape(-1) for g in group]) for group in groups]
+    return [group[0] if len(group) == 1 else _flattened(group) for group in groups]
 
 
 def _part_of_norm(g: Tensor, norm_type: float) -> Tensor:
@@ -110,22 +125,33 @@ def _part_of_norm(g: Tensor, norm_type: float) -> Tensor:
     return SUM(F.pow(g, norm_type), dims, False)
 
 
+_flattened: Callable[[list[Tensor]], Tensor] = torch._C._nn.flatten_dense_tensors
 _PART = Fused("clip_grad_norm_", _part_of_norm, 1)
 _SCALED = Update("clip_grad_norm_", lambda g, factor: g * factor, 2, alone=(1,))
 
 
-def _scale(grads: list[Tensor], factors: list[Tensor]) -> None:
+def _scale(arrays: Sequence[Tensor]) -> bool:
+    """Multiply gradients in place by a number each, as one piece of work: of each it, the number and again it.
+
+    Returns:
+        False, with nothing changed, of some that are not written element by element in their own memory, and where
+        torch redirects functions.
+    """
+    if is_dynamo_compiling() or unusual():
+        return False
+    try:
+        ready = _SCALED.ready(tuple(arrays), 3, 0)
+    except (DTypeError, InvalidArgumentError):
+        return False
+    _SCALED(ready, [])
+    return True
+
+
+def _scale_each(grads: list[Tensor], factors: list[Tensor]) -> None:
     """Multiply gradients in place by a number each, as mul does."""
     pairs = list(zip(grads, factors))
-    if not is_dynamo_compiling() and not unusual():
-        # What has no dimensions is multiplied in the wider of the two's dtypes.
-        together = [(g, by) for g, by in pairs if g.ndim or g.dtype == by.dtype]
-        try:
-            ready = _SCALED.ready(tuple([t for g, by in together for t in (g, by, g)]), 3, 0)
-        except (DTypeError, InvalidArgumentError):
-            pass  # of some that is not written element by element in its own memory
-        else:
-            _SCALED(ready, [])
-            pairs = [(g, by) for g, by in pairs if not g.ndim and g.dtype != by.dtype]
+    # What has no dimensions is multiplied in the wider of the two's dtypes.
+    if _scale([t for g, by in pairs if g.ndim or g.dtype == by.dtype for t in (g, by, g)]):
+        pairs = [(g, by) for g, by in pairs if not g.ndim and g.dtype != by.dtype]
     for g, by in pairs:
         F.mul(g, by, out=g)

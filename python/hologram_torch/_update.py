@@ -70,6 +70,7 @@ class Update:
         self._chosen = list(chosen.values())
         self._inputs = inputs
         self._plans: dict[tuple[torch.dtype, ...], _Plan] = {}
+        self._looks: Optional[bytes] = None  # the last
         self._ready: dict[bytes, list[_Part]] = {}  # by all that decides about them
 
     def ready(self, arrays: tuple[Tensor, ...], each: int, numbers: int) -> Ready:
@@ -89,7 +90,7 @@ class Update:
         """
         if not arrays:
             return []
-        looks = native.torch_looks(arrays, each, self._inputs)
+        looks = self._looks = native.torch_looks(arrays, each, self._inputs, self._looks)
         parts = None if looks is None else self._ready.get(looks)
         if parts is None:
             given = [arrays[i : i + each] for i in range(0, len(arrays), each)]

@@ -113,7 +113,7 @@ func (e *emitter) charge(n *ir.Node) {
 		e.line("setp.ne.u32 %s, %%poll, 0;", p)
 		e.line("@%s bra %s;", p, onward)
 		e.line("mov.b32 %%poll, %d;", pollRounds)
-		e.line("ld.param.u64 %s, [%s_launch+%d];", at, e.opt.Entry, atRecord)
+		e.param("u64", at, atRecord)
 		e.line("ld.volatile.global.u32 %s, [%s+%d];", word, at, RecordCancel)
 		e.line("setp.ne.u32 %s, %s, 0;", p, word)
 		e.line("@%s st.volatile.global.u32 [%s+%d], 1;", p, at, RecordEnded)

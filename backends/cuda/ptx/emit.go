@@ -33,6 +33,7 @@ type emitter struct {
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
+	cells  []int               // of launch blocks: what each launch of a batch has of its own
 	folded bool                // the scratch of collectives was used
 	done   map[*ir.Node]string // results of collectives done with others before them
 	scans  bool                // several were scanned together
@@ -310,14 +311,15 @@ func (e *emitter) inst(n *ir.Node) {
 // module puts the parts together.
 func (e *emitter) module() string {
 	var b strings.Builder
-	b.WriteString(Header(e.p.Layout.Wide(), e.opt.Modern, e.opt.Meeting > 0 || e.opt.Waits))
+	bytes := max(e.p.Layout.Bytes, e.opt.Batch)
+	b.WriteString(Header(bytes > narrowBlock, e.opt.Modern, e.opt.Meeting > 0 || e.opt.Waits))
 	b.WriteString(e.tables.String())
 	b.WriteByte('\n')
 	if e.sharedUsed() {
 		// All modules' shared memory is one: its size comes with the launch.
 		fmt.Fprintf(&b, ".extern .shared .align 16 .b8 %s_shared[];\n", e.opt.Entry)
 	}
-	fmt.Fprintf(&b, ".visible .entry %s(.param .align 8 .b8 %s_launch[%d])\n", e.opt.Entry, e.opt.Entry, e.p.Layout.Bytes)
+	fmt.Fprintf(&b, ".visible .entry %s(.param .align 8 .b8 %s_launch[%d])\n", e.opt.Entry, e.opt.Entry, bytes)
 	lanes := e.opt.Lanes
 	if lanes == 0 {
 		lanes = isa.MaxBlockLanes

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // The text of a few programs, as files to read and to compare with. The first
 // line of a program may name options in a comment: strided, fuel,
-// vector, whole (and modern), packed (see ir.Packed).
+// vector, batch, whole (and modern), packed (see ir.Packed).
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.atlas")
 	require.NoError(t, err)
@@ -42,6 +42,9 @@ func TestGolden(t *testing.T) {
 		if strings.Contains(first, "vector") {
 			o.Lanes, o.Vector, o.Groups, o.Single = VectorLanes, x.Vector, 1, 1<<1
 			require.Equal(t, 4, x.Vector)
+		}
+		if strings.Contains(first, "batch") {
+			o.Batch = NarrowBatch
 		}
 		if strings.Contains(first, "whole") {
 			o.Lanes, o.Block, o.Modern = 0, 256, true

@@ -342,7 +342,7 @@ func (e *emitter) storeBytes(s spot, size int, cell, st string) {
 
 // parameter is LDP.
 func (e *emitter) parameter(n *ir.Node) {
-	e.line("ld.param.%s %s, [%s_launch+%d];", memType(n.Type), e.name(n.Result()), e.opt.Entry, e.p.Layout.Param(int(n.Imm)))
+	e.param(memType(n.Type), e.name(n.Result()), e.p.Layout.Param(int(n.Imm)))
 }
 
 // table is LDC: a constant table's element at a checked index.
@@ -453,7 +453,7 @@ func (e *emitter) atomic(n *ir.Node) {
 	again, done := fmt.Sprintf("lock_%d", id), fmt.Sprintf("unlocked_%d", id)
 	lock, held, old, p := e.temp(bankRD), e.temp(bankR), e.temp(bankOf(t)), e.temp(bankP)
 	e.line("@!%s bra %s;", odd, done)
-	e.line("ld.param.u64 %s, [%s_launch+%d];", lock, e.opt.Entry, atLock)
+	e.param("u64", lock, atLock)
 	e.label(again)
 	e.line("atom.global.cas.b32 %s, [%s], 0, 1;", held, lock)
 	e.line("setp.ne.s32 %s, %s, 0;", p, held)

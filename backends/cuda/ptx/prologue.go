@@ -16,6 +16,7 @@ import (
 //	         the address of the lane's element
 //	%fault   the last fault's code, 0: none; %faulty the element that had it, in
 //	         variants with Vector
+//	%member  of a batch, where the parameter has what is the launch's own
 //	%fuel, %poll, %phase, and %present, the lanes that collectives start with
 func (e *emitter) fixed(b *strings.Builder) {
 	b.WriteString("\t.reg .b32 %lane, %lanes, %blockx, %blocky, %blockz, %fault, %poll, %phase, %present;\n")
@@ -34,6 +35,9 @@ func (e *emitter) fixed(b *strings.Builder) {
 			}
 		}
 	}
+	if e.opt.Batch > 0 {
+		b.WriteString("\t.reg .b64 %member;\n")
+	}
 	if e.opt.Lasts {
 		b.WriteString("\t.reg .b64 %policy;\n\t.reg .pred %lasts;\n")
 	}
@@ -47,16 +51,25 @@ func (e *emitter) fixed(b *strings.Builder) {
 
 func (e *emitter) sharedUsed() bool { return e.p.shared > 0 || e.p.element > 0 }
 
+// param loads a field of the launch block.
+func (e *emitter) param(kind, to string, at int) {
+	if e.opt.Batch > 0 && e.p.own(at) {
+		e.line("ld.param.%s %s, [%%member+%d];", kind, to, e.ofMember(at))
+		return
+	}
+	e.line("ld.param.%s %s, [%s_launch+%d];", kind, to, e.opt.Entry, at)
+}
+
 // u32 loads a field of the launch block.
 func (e *emitter) u32(at int) string {
 	r := e.temp(bankR)
-	e.line("ld.param.u32 %s, [%s_launch+%d];", r, e.opt.Entry, at)
+	e.param("u32", r, at)
 	return r
 }
 
 func (e *emitter) u64(at int) string {
 	r := e.temp(bankRD)
-	e.line("ld.param.u64 %s, [%s_launch+%d];", r, e.opt.Entry, at)
+	e.param("u64", r, at)
 	return r
 }
 
@@ -74,7 +87,9 @@ func (e *emitter) prologue() {
 	} else {
 		e.line("mov.u32 %%lanes, %%ntid.x;")
 	}
-	if e.p.AnyBlock {
+	if e.opt.Batch > 0 {
+		e.member()
+	} else if e.p.AnyBlock {
 		// The grid is the launcher's own: blocks in x, and rows of them in y.
 		x, y, w := e.temp(bankR), e.temp(bankR), e.temp(bankR)
 		e.line("mov.u32 %s, %%ctaid.x;", x)
@@ -126,7 +141,7 @@ func (e *emitter) state() {
 		e.line("mov.b32 %%poll, %d;", pollRounds)
 	}
 	if e.opt.Fuel && e.p.Loops {
-		e.line("ld.param.u64 %%fuel, [%s_launch+%d];", e.opt.Entry, atFuel)
+		e.param("u64", "%fuel", atFuel)
 	}
 	if e.p.Phase {
 		e.line("ld.volatile.global.u32 %%phase, [%s];", e.u64(atPhaseIn))
@@ -181,9 +196,9 @@ func (e *emitter) clearShared(first, total string) {
 
 // slot loads what the launch says of a slot.
 func (e *emitter) slot(i int) {
-	e.line("ld.param.u64 %%base%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.Base(i))
+	e.param("u64", fmt.Sprintf("%%base%d", i), e.p.Layout.Base(i))
 	if e.fn.Slots[i].Bytes {
-		e.line("ld.param.u64 %%bytes%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.bytes(i))
+		e.param("u64", fmt.Sprintf("%%bytes%d", i), e.p.Layout.bytes(i))
 	}
 }
 

@@ -19,6 +19,7 @@ package ptx
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hologram-project/hologram/backends"
@@ -84,6 +85,9 @@ type Options struct {
 	// Odd: rows are no multiple of Vector, in a space of two dimensions. They lie one behind
 	// the other, but in Single.
 	Odd bool
+	// Batch, if not 0, is the size in bytes of the parameter of a batch of launches; see Table.
+	// Of a program that Batches. Not with Fuel, Meeting or Lasts.
+	Batch int
 	// Proved: accesses by bytes are in their slots, so nothing is checked.
 	Proved bool
 	// Modern: for devices from compute capability 8.0 on.
@@ -114,6 +118,8 @@ type Program struct {
 	Neighbours bool
 	// Residue and Phase say which state of the launch is used.
 	Residue, Phase bool
+	// Batches: launches can be a batch.
+	Batches bool
 	// Vector and Groups are what Options may have; 0: a lane does one element.
 	Vector, Groups int
 
@@ -157,6 +163,7 @@ func Compile(fn *ir.Func) (*Program, error) {
 		p.shared, p.AnyBlock = (int(x.Shared)+15)&^15, false
 	}
 	p.vectors()
+	p.Batches = p.batches()
 	p.Neighbours = p.hasNeighbours(x.Body)
 	// Writing it once shows what has no rule.
 	if _, err := p.Text(Options{Rank: 2, Fuel: true}); err != nil {
@@ -167,11 +174,24 @@ func Compile(fn *ir.Func) (*Program, error) {
 
 // Text returns a variant of the program, a module with one entry.
 func (p *Program) Text(o Options) (string, error) {
+	if o.Batch > 0 {
+		text, _, err := p.Batched(o)
+		return text, err
+	}
+	e := p.written(o, nil)
+	if e.err != nil {
+		return "", e.err
+	}
+	return e.module(), nil
+}
+
+// written writes a variant's code, of a batch whose launches have these cells of their own.
+func (p *Program) written(o Options, cells []int) *emitter {
 	if o.Entry == "" {
 		o.Entry = "atlas"
 	}
 	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{}, done: map[*ir.Node]string{},
-		parts: map[string]part{}, joins: map[*ir.Node][]*ir.Node{}}
+		parts: map[string]part{}, joins: map[*ir.Node][]*ir.Node{}, cells: slices.Clone(cells)}
 	e.prologue()
 	if o.Vector == 0 {
 		e.region(nil, p.fn.Body, "")
@@ -179,10 +199,7 @@ func (p *Program) Text(o Options) (string, error) {
 			e.finish()
 		}
 	}
-	if e.err != nil {
-		return "", e.err
-	}
-	return e.module(), nil
+	return e
 }
 
 // Fold is a module whose entry "fold" adds residues in device memory to those of

@@ -196,6 +196,11 @@ func TestLibraryAssembles(t *testing.T) {
 		} else {
 			o = append(o, Options{Proved: true, Lanes: 256, Modern: true})
 		}
+		if p.Batches {
+			batch := o[len(o)-1]
+			batch.Proved, batch.Batch = true, WideBatch
+			o = append(o, batch)
+		}
 		return o
 	}
 	most, entries := map[string]ptxas.Usage{}, 0
@@ -256,6 +261,9 @@ func TestCorpusAssembles(t *testing.T) {
 		}
 		if p.Collective && p.fn.Block[0] == 0 {
 			o = append(o, Options{Block: []int{1, 7, 32, 64, 1024}[k%5], Proved: k%2 == 0, Modern: k%3 == 0})
+		}
+		if p.Batches {
+			o = append(o, Options{Rank: k % 4, Lanes: 256, Batch: NarrowBatch, Proved: true, Modern: k%3 == 0})
 		}
 		return o
 	})

@@ -14,7 +14,7 @@ import (
 func (e *emitter) special(n *ir.Node) {
 	d, s := e.name(n.Result()), isa.Special(n.Imm)
 	axis := int(s % 3)
-	field := func(bits, at int) { e.line("ld.param.u%d %s, [%s_launch+%d];", bits, d, e.opt.Entry, at) }
+	field := func(bits, at int) { e.param(fmt.Sprintf("u%d", bits), d, at) }
 	switch {
 	case s == isa.GlobalLane:
 		if at := e.offset(); at > 0 {

@@ -34,9 +34,8 @@ import (
 // programs of 16-bit floats do takes as long as their memory, so that the
 // instructions around it count: of manyNodes they have more groups, if few values
 // live at a time (log, of which 8 do, takes 1.1 of its time so), and as few registers
-// as leave room for residentBlocks: gelu, at the device's limit of power, so reaches
-// 0.99 of a copy's speed, 0.974 with room for 12 and 0.94 without, though a lane then
-// keeps a register or two in memory meanwhile.
+// as leave room for residentBlocks: gelu, at the device's limit of power, gains 1 to 2 %
+// by that, though a lane then keeps a register or two in memory meanwhile.
 const (
 	VectorLanes    = 128
 	groups         = 2
@@ -241,7 +240,7 @@ func (e *emitter) beyond() int {
 func (e *emitter) manyElements() {
 	first, total, left, p := e.temp(bankRD), e.temp(bankRD), e.temp(bankRD), e.temp(bankP)
 	e.line("mul.lo.u64 %s, %%block, %d;", first, e.opt.Elements())
-	e.line("ld.param.u64 %s, [%s_launch+%d];", total, e.opt.Entry, atLanes)
+	e.param("u64", total, atLanes)
 	e.line("setp.ge.u64 %s, %s, %s;", p, first, total)
 	e.line("@%s ret;", p)
 	e.state()

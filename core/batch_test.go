@@ -1,0 +1,223 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// scaled is a program whose launches can be a batch: b += a·s.
+const scaled = "program p\nslot a f32\nslot b f32\nparam s f32\nldp.f32 s, s\nldg.f32 x, a[index]\nldg.f32 y, b[index]\nfma.f32 y, x, s, y\nstg.f32 y, b[index]\nexit"
+
+// batchRig is memory of others on which launches of a program are made.
+type batchRig struct {
+	ex     *Executor
+	theirs *asynctest.Foreign
+	memory backends.Memory
+	call   Call
+}
+
+func newBatchRig(t testing.TB, o asynctest.Options, text string, elements int64) *batchRig {
+	t.Helper()
+	o.Variants, o.DLPackType, o.Unified = backends.Variant{Packed: true, Proved: true, NoFuel: true}, 12, true
+	b := asynctest.New(o)
+	dev, err := b.Open(0)
+	require.NoError(t, err)
+	d, err := newDevice("async", b, dev)
+	require.NoError(t, err)
+	ex, err := d.NewExecutor()
+	require.NoError(t, err)
+	x := &batchRig{ex: ex, theirs: b.NewForeign(0)}
+	t.Cleanup(func() {
+		require.NoError(t, wait(ex.Synchronize()))
+		require.NoError(t, ex.Close())
+		x.theirs.Close()
+	})
+	x.memory, err = b.NewForeignMemory(0, 4*elements)
+	require.NoError(t, err)
+	p, err := Assemble("p.atlas", text, nil)
+	require.NoError(t, err)
+	x.call = Call{Program: p, Stream: x.theirs.Native(), Ordered: true, Operands: make([]Operand, len(p.Source().Slots))}
+	for range p.Source().Params {
+		x.call.Scalars = append(x.call.Scalars, Float(2))
+	}
+	return x
+}
+
+// view is n elements of the memory from element at on.
+func (x *batchRig) view(at, n int64) Operand {
+	v := backends.View{Addr: x.memory.Addr + uintptr(4*at), Type: isa.F32, Rank: 1}
+	v.Shape[0], v.Stride[0] = n, 1
+	return Operand{View: v, DeviceType: 12}
+}
+
+// batch makes launches on these operands together, prepared first if need be.
+func (x *batchRig) batch(all [][]Operand) (done bool, err error) {
+	c := x.call
+	next := func(i int) error { copy(c.Operands, all[i]); return nil }
+	c.Try = true
+	if done, err = x.ex.LaunchBatch(&c, len(all), next); CodeOf(err) != Busy {
+		return done, err
+	}
+	c.Try = false
+	if err := x.ex.PrepareBatch(&c, len(all), next); err != nil {
+		return false, err
+	}
+	c.Try = true
+	return x.ex.LaunchBatch(&c, len(all), next)
+}
+
+// fill sets elements to their numbers; values returns them.
+func (x *batchRig) fill(t testing.TB, n int64) {
+	t.Helper()
+	ramp := make([]float32, n)
+	for i := range ramp {
+		ramp[i] = float32(i)
+	}
+	x.copy(t, Operand{Buffer: floats(t, x.ex, ramp...)}, x.view(0, n))
+}
+
+func (x *batchRig) values(t testing.TB, n int64) []float32 {
+	t.Helper()
+	out := floats(t, x.ex, make([]float32, n)...)
+	x.copy(t, x.view(0, n), Operand{Buffer: out})
+	return values(t, out)
+}
+
+func (x *batchRig) copy(t testing.TB, from, to Operand) {
+	t.Helper()
+	require.NoError(t, wait(x.ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{from, to}, Stream: x.theirs.Native(), Ordered: true})))
+}
+
+// TestBatch has launches made together exactly where they may be, with what they would do one by one.
+func TestBatch(t *testing.T) {
+	const half = "slot a f32\nslot b f32\n"
+	one := func(a, na, b, nb int64) [4]int64 { return [4]int64{a, na, b, nb} }
+	for name, c := range map[string]struct {
+		text     string
+		launches [][4]int64 // where a and b begin, and how many elements they have
+		done     bool
+	}{
+		"apart":                        {scaled, [][4]int64{one(0, 8, 100, 8), one(8, 3, 108, 3), one(20, 50, 120, 50)}, true},
+		"in place":                     {scaled, [][4]int64{one(0, 8, 0, 8), one(8, 8, 8, 8)}, true},
+		"one reads what all read":      {scaled, [][4]int64{one(0, 8, 100, 8), one(0, 8, 108, 8), one(4, 8, 120, 8)}, true},
+		"without elements":             {scaled, [][4]int64{one(0, 0, 100, 0), one(0, 8, 108, 8)}, true},
+		"one":                          {scaled, [][4]int64{one(0, 8, 100, 8)}, true},
+		"one twice":                    {scaled, [][4]int64{one(0, 8, 100, 8), one(0, 8, 100, 8)}, false},
+		"writes overlap":               {scaled, [][4]int64{one(0, 8, 107, 8), one(8, 8, 100, 8)}, false},
+		"one reads what another wrote": {scaled, [][4]int64{one(0, 8, 100, 8), one(107, 8, 120, 8)}, false},
+		"one writes what another read": {scaled, [][4]int64{one(100, 8, 120, 8), one(0, 8, 107, 8)}, false},
+		"within another's":             {scaled, [][4]int64{one(0, 50, 100, 50), one(60, 2, 120, 2), one(70, 8, 160, 8)}, false},
+		"may fault":                    {"program p\n" + half + "sreg i, global_lane\nmul.u64 i, i, 4\nldg.f32 x, a[i]\nstg.f32 x, b[index]\nexit", [][4]int64{one(0, 8, 100, 16), one(8, 8, 120, 16)}, false},
+		"phase":                        {"program p\n" + half + "phase_adv 1\nldg.f32 x, a[index]\nstg.f32 x, b[index]\nexit", [][4]int64{one(0, 8, 100, 8), one(8, 8, 120, 8)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newBatchRig(t, asynctest.Options{Delay: 20 * time.Microsecond, Specialize: true}, c.text, 200)
+			var all [][]Operand
+			for _, l := range c.launches {
+				all = append(all, []Operand{x.view(l[0], l[1]), x.view(l[2], l[3])})
+			}
+			x.fill(t, 200)
+			done, err := x.batch(all)
+			require.NoError(t, err)
+			require.Equal(t, c.done, done)
+			got := x.values(t, 200)
+			x.fill(t, 200)
+			for _, operands := range all {
+				l := x.call
+				l.Operands = operands
+				if name != "may fault" && done {
+					require.NoError(t, wait(x.ex.Call(&l)))
+				}
+			}
+			require.Equal(t, x.values(t, 200), got)
+		})
+	}
+}
+
+// TestBatchIsAllOrNothing has a launch that is refused keep the others from being made.
+func TestBatchIsAllOrNothing(t *testing.T) {
+	x := newBatchRig(t, asynctest.Options{}, scaled, 200)
+	x.fill(t, 200)
+	before := x.values(t, 200)
+	odd := x.view(20, 8)
+	odd.View.Addr++
+	done, err := x.batch([][]Operand{{x.view(0, 8), x.view(100, 8)}, {odd, x.view(120, 8)}})
+	wants(t, err, Invalid, "slot a: address 0x")
+	require.False(t, done)
+	done, err = x.batch([][]Operand{{x.view(0, 8), x.view(100, 8)}, {x.view(0, 8), x.view(120, 9)}})
+	require.Error(t, err)
+	require.False(t, done)
+	require.Equal(t, before, x.values(t, 200))
+	other := x.call
+	other.Ordered, other.Stream = false, 0
+	done, err = x.ex.LaunchBatch(&other, 2, func(int) error { other.Operands = []Operand{x.view(0, 8), x.view(100, 8)}; return nil })
+	require.NoError(t, err)
+	require.False(t, done, "memory of which somebody has to be told")
+	d, err := DeviceFor("cpu")
+	require.NoError(t, err)
+	host := executorOn(t, d)
+	done, err = host.LaunchBatch(&x.call, 2, func(int) error { return nil })
+	require.NoError(t, err)
+	require.False(t, done, "a device that works while called")
+}
+
+// TestBatchOfAGuest records a batch in the graph of the stream's owner.
+func TestBatchOfAGuest(t *testing.T) {
+	x := newBatchRig(t, asynctest.Options{Specialize: true}, scaled, 200)
+	all := [][]Operand{{x.view(0, 8), x.view(100, 8)}, {x.view(8, 8), x.view(120, 8)}}
+	x.fill(t, 200)
+	done, err := x.batch(all)
+	require.NoError(t, err)
+	require.True(t, done)
+	require.NoError(t, wait(x.ex.Synchronize()))
+	graph := x.theirs.BeginCapture()
+	done, err = x.batch(all)
+	require.NoError(t, err)
+	require.True(t, done)
+	x.theirs.EndCapture()
+	for range 2 {
+		<-graph.Replay(x.theirs)
+	}
+	got := x.values(t, 200)
+	require.Equal(t, []float32{100, 101 + 6, 102 + 12}, got[100:103], "three times")
+	require.Equal(t, float32(127+3*2*15), got[127])
+	graph.Destroy()
+}
+
+func BenchmarkBatch(b *testing.B) {
+	const n = 400
+	text := "program p\n"
+	for i := range 7 {
+		text += fmt.Sprintf("slot s%d f32\n", i)
+	}
+	for i := range 4 {
+		text += fmt.Sprintf("ldg.f32 x%d, s%d[index]\n", i, i)
+	}
+	text += "add.f32 x0, x0, x1\nadd.f32 x2, x2, x3\nstg.f32 x0, s4[index]\nstg.f32 x2, s5[index]\nstg.f32 x1, s6[index]\nexit"
+	x := newBatchRig(b, asynctest.Options{}, text, 8*n*6)
+	var all [][]Operand
+	for i := range int64(n) {
+		list := make([]Operand, 7)
+		for k := range int64(4) {
+			list[k] = x.view(8*(4*i+k), 3+i%6)
+		}
+		list[4], list[5], list[6] = list[0], list[2], list[3]
+		all = append(all, list)
+	}
+	b.Run("prepared", func(b *testing.B) { // what core does of it
+		b.ReportAllocs()
+		c := x.call
+		for b.Loop() {
+			require.NoError(b, x.ex.PrepareBatch(&c, n, func(i int) error { copy(c.Operands, all[i]); return nil }))
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/launch")
+	})
+}
