@@ -3,6 +3,7 @@ package asynctest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,7 +39,8 @@ func TestBatchesThatShareMemory(t *testing.T) {
 			c.change(ls)
 			ticket, err := r.s.LaunchBatch(r.k, ls)
 			if c.told == "" {
-				r.must(ticket, err)
+				require.NoError(t, err)
+				require.NoError(t, r.s.Wait(ticket, time.Minute))
 				return
 			}
 			require.ErrorContains(t, err, c.told)
