@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from hologram._ffi import native
-from hologram.errors import DTypeError, ProgramFault
+from hologram.errors import DTypeError, HologramError, ProgramFault
 from hologram_torch._executors import executor_of
 from hologram_torch._executors import here as threads
 from hologram_torch._operation import PLAIN, applied, is_dynamo_compiling, is_grad_enabled, titled, unusual
@@ -224,9 +224,14 @@ class _Form:
                         return
                     if True in wanted:
                         given = torch.ones_like(result)
-                        grads = torch.autograd.grad(
-                            result, [t for t in leaves if t is not None and t.requires_grad], given
-                        )
+                        try:
+                            grads = torch.autograd.grad(
+                                result, [t for t in leaves if t is not None and t.requires_grad], given
+                            )
+                        except RuntimeError as error:
+                            if isinstance(error, (HologramError, torch.OutOfMemoryError)):
+                                raise
+                            return  # autograd has no gradient of it, which only a backward pass need tell
                     agreed = native.torch_agreed() and before == between
                     if agreed:
                         break
@@ -239,8 +244,6 @@ class _Form:
             node = _node_of(self.composed, leaves, wanted, result.detach(), given, grads, between)
             if node is not None:
                 _add(self.known, leaves, wanted, self.composed.written, node, 0, 0, ())
-        except RuntimeError:  # no gradient is there, or no memory for the repeats: the call itself has been made
-            return
         finally:
             native.torch_record(False)
 
