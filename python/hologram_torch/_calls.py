@@ -49,9 +49,21 @@ __all__ = [
 Number = Union[int, float, bool]
 
 
-def number(value: Any) -> Any:
-    """Return Python's number for one of numpy's, as torch takes them; anything else as it is."""
-    return value.item() if isinstance(value, np.generic) else value
+def number(what: str, value: Any) -> Any:
+    """Return Python's number for one of numpy's, as torch takes them; anything else as it is.
+
+    Args:
+        what: The function and its argument, for messages.
+        value: The argument's value.
+
+    Raises:
+        TypeError: It is one of numpy's that int64 has not, which torch takes for no number.
+    """
+    if not isinstance(value, np.generic):
+        return value
+    if isinstance(value, np.uint64) and value >= 2**63:
+        raise TypeError(f"{what} is {value!r}; expected an integer below 2**63: int({value}) is taken as it is")
+    return value.item()
 
 
 def dtype_beside(number: Number, dtype: torch.dtype) -> torch.dtype:
@@ -77,7 +89,7 @@ def _wrapped(number: Number, dtype: torch.dtype) -> int:
 
 def within(input: Any, name: str, bound: Any) -> Any:
     """Return the number of an integer dtype that bounds as another does, which the dtype may not have."""
-    bound = number(bound)
+    bound = number(f"clamp: {name}", bound)
     if not isinstance(bound, int) or isinstance(bound, bool) or not isinstance(input, Tensor):
         return bound
     if input.dtype == torch.bool or input.dtype.is_floating_point or input.dtype.is_complex:
@@ -106,8 +118,13 @@ def _argument(what: str, i: int) -> str:
     return names[i] if i < len(names) else f"argument {i + 1}"
 
 
-def tensors(what: str, *values: Any) -> list[Tensor]:
+def tensors(what: str, *values: Any, before: int = 0) -> list[Tensor]:
     """Return tensors, numbers among them as such of no dimension.
+
+    Args:
+        what: The function.
+        values: Arguments of it.
+        before: How many arguments it has before these.
 
     Raises:
         TypeError: One is neither, or a tensor of a dtype that hologram has not, or there is no tensor.
@@ -117,7 +134,7 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
         if isinstance(value, Tensor):
             if value.dtype not in ATLAS:  # before a number is made one of its dtype, or it is converted
                 raise DTypeError(
-                    f"{what}: {_argument(what, i)} has dtype {value.dtype}, which hologram has no type for"
+                    f"{what}: {_argument(what, before + i)} has dtype {value.dtype}, which hologram has no type for"
                 )
             like = value if like is None else like
     found = []
@@ -126,10 +143,10 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             if value.layout is not torch.strided or value.is_nested:
                 given = "is nested" if value.is_nested else f"has layout {value.layout}"
                 hint = "to_padded_tensor(0)" if value.is_nested else "to_dense()"
-                raise DTypeError(f"{what}: {_argument(what, i)} {given}; expected a dense tensor: {hint}")
+                raise DTypeError(f"{what}: {_argument(what, before + i)} {given}; expected a dense tensor: {hint}")
             found.append(value)
             continue
-        value = number(value)
+        value = number(f"{what}: {_argument(what, before + i)}", value)
         if like is not None and isinstance(value, (bool, int, float)):
             dtype = dtype_beside(value, like.dtype)
             if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
@@ -147,7 +164,9 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             else:
                 found.append(torch.full((), value, dtype=dtype, device=like.device))
         else:
-            raise TypeError(f"{what}: {_argument(what, i)} is a {type(value).__name__}; expected a torch.Tensor")
+            raise TypeError(
+                f"{what}: {_argument(what, before + i)} is a {type(value).__name__}; expected a torch.Tensor"
+            )
     return found
 
 

@@ -50,7 +50,7 @@ def _arithmetic(name: str) -> _Function:
     def full(
         input: Union[Tensor, Number], other: Union[Tensor, Number], *, alpha: Number = 1, out: Optional[Tensor] = None
     ) -> Tensor:
-        alpha = number(alpha)
+        alpha = number(f"{name}: alpha", alpha)
         if alpha != 1 or isinstance(alpha, float):
             x, y = tensors(name, input, other)
             dtype = OPERATIONS["add"].function.results([x, y])[1][0]
@@ -60,6 +60,13 @@ def _arithmetic(name: str) -> _Function:
                 raise RuntimeError(f"{name}: alpha is {alpha}; beside integers it must not be a floating-point number")
             if dtype == torch.bool:
                 alpha = bool(alpha)  # as torch has numbers beside bools
+            else:
+                most = torch.iinfo(dtype).max
+                least = torch.iinfo(dtype).min or -most  # torch takes these of unsigned integers, and has them wrap
+                if name == "sub":  # whose alpha torch gives to add, negative
+                    least, most = -most, -least
+                if not least <= alpha <= most:
+                    raise RuntimeError(f"{name}: alpha is {alpha}; beside {dtype} expected {least} to {most}")
             # The product is of the result's dtype: bools times a number are int64.
             return called(name, (x, mul(y.to(dtype), alpha)), out=out)
         return called(name, (input, other), out=out)
@@ -71,7 +78,8 @@ def _arithmetic(name: str) -> _Function:
     ``{name}(executor, input1, input2, out=None)`` runs on an executor.
 
     Raises:
-        RuntimeError: alpha is a float, and the result has integers or bools.
+        RuntimeError: alpha is a float, and the result has integers or bools, or it is larger than these are.
+        TypeError: A number is numpy's, and int64 has it not.
     """
     return quick(name, executor_form(binary_form(name))(full))
 
@@ -101,8 +109,8 @@ def div(
     if rounding_mode is not None:
         raise NotImplementedError(f"div: rounding_mode is {rounding_mode!r}; only None is there")
     # Beside integers a number is not one of them: their quotients are floats.
-    given = [float(value) if isinstance(value, int) else value for value in (number(input), number(other))]
-    return called("div", given, out=out)
+    given = [number(f"div: {name}", value) for name, value in (("input", input), ("other", other))]
+    return called("div", [float(value) if isinstance(value, int) else value for value in given], out=out)
 
 
 def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: Optional[Tensor] = None) -> Tensor:
@@ -114,7 +122,7 @@ def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: O
         TypeError: Both are bools, and exponent is a tensor.
         RuntimeError: input has integers, and exponent is a negative number, or one that they have not.
     """
-    exponent = number(exponent)
+    exponent = number("pow: exponent", exponent)
     if isinstance(exponent, int) and isinstance(input, Tensor) and not input.dtype.is_floating_point:
         (input,) = tensors("pow", input)
         dtype = dtype_beside(exponent, input.dtype)
@@ -149,12 +157,13 @@ def where(condition: Tensor, input: Union[Tensor, Number], other: Union[Tensor, 
     if isinstance(input, Tensor) and isinstance(other, Tensor):
         x, y = input, other
     elif isinstance(input, Tensor) or isinstance(other, Tensor):
-        x, y = tensors("where", input, other)
+        x, y = tensors("where", input, other, before=1)
     else:
         dtype = torch.bool
-        for value in (input, other):
-            dtype = dtype_beside(number(value), dtype)
-        x, y = (torch.full((), value, dtype=dtype, device=condition.device) for value in (input, other))
+        values = [number(f"where: {name}", value) for name, value in (("input", input), ("other", other))]
+        for value in values:
+            dtype = dtype_beside(value, dtype)
+        x, y = (torch.full((), value, dtype=dtype, device=condition.device) for value in values)
     return called("where", (condition, x, y))
 
 

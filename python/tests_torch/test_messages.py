@@ -22,6 +22,7 @@ from hologram_torch import nn
         (lambda x, d: F.bmm(x[None], d.T[None]), "bmm: expected input and mat2 to have the same dtype"),
         (lambda x, d: F.addmm(d[:, :2], x, x.T), "addmm: expected input and mat1 to have the same dtype"),
         (lambda x, d: F.matmul(x > 0, x.T > 0), "matmul: input has dtype torch.bool; products of bools are not there"),
+        (lambda x, d: F.where(x > 0, x, "a"), "where: other is a str; expected a torch.Tensor"),
         (lambda x, d: F.exp(3.0), "exp: input is a float; expected a torch.Tensor"),
         (lambda x, d: F.sub(x > 0, x > 0), r"a difference of bools is not there, .*\n  at .*test_messages\.py:\d+: "),
         (lambda x, d: F.tahn(x), r"hologram_torch\.functional' has no attribute 'tahn'; did you mean tan or tanh\?"),

@@ -74,6 +74,50 @@ def test_alpha_of_dtypes(a: torch.dtype, b: torch.dtype, alpha: float) -> None:
         torch.testing.assert_close(ours(x, y, alpha=alpha), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_alpha_that_a_dtype_has_not(dtype: torch.dtype) -> None:
+    x, info = torch.tensor([1, 0, 7]).to(dtype), torch.iinfo(dtype)
+    for name in ("add", "sub"):
+        for limit in (info.max, info.min, -info.max):
+            for alpha in (limit - 1, limit, limit + 1, 2 * limit):
+                if name == "sub" and abs(alpha) >= 2**63:
+                    continue  # whose negatives torch takes as they wrap
+                outcomes = []
+                for library in (torch, F):
+                    try:
+                        outcomes.append(getattr(library, name)(x, x, alpha=alpha).tolist())
+                    except (RuntimeError, OverflowError):
+                        outcomes.append(None)
+                assert outcomes[0] == outcomes[1], (name, alpha)
+    with pytest.raises(RuntimeError, match=f"add: alpha is {info.max + 1}; beside {dtype} expected "):
+        F.add(x, x, alpha=info.max + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32], ids=str)
+def test_numbers_of_numpy_that_int64_has_not(dtype: torch.dtype) -> None:
+    """What torch takes for no integer is refused, and does not wrap; up to there it is a number."""
+    x = torch.tensor([1, 0, 1]).to(dtype)
+    calls = {
+        "add: other": lambda library, n: library.add(x, n),
+        "sub: other": lambda library, n: library.sub(x.float(), n),
+        "mul: other": lambda library, n: library.mul(x, n),
+        "add: input": lambda _, n: F.add(n, x),
+        "add: alpha": lambda library, n: library.add(x, x, alpha=n),
+        "div: other": lambda library, n: library.div(x, n),
+        "pow: exponent": lambda library, n: library.pow(x.float(), n),
+        "clamp: max": lambda library, n: library.clamp(x.long(), max=n),
+        "where: other": lambda library, n: library.where(x > 0, x, n),
+        "where: input": lambda library, n: library.where(x > 0, n, n),
+    }
+    for what, call in calls.items():
+        for n in (np.uint64(2**63), np.uint64(2**64 - 1)):
+            for library in (torch, F):
+                with pytest.raises(TypeError, match="integer" if library is torch else f"{what} is .*{n}.*expected an"):
+                    call(library, n)
+        if dtype in (torch.int64, torch.float32):
+            torch.testing.assert_close(call(F, np.uint64(2**63 - 1)), call(torch, np.uint64(2**63 - 1)))
+
+
 def test_a_product_has_no_alpha() -> None:
     with pytest.raises(TypeError, match="alpha"):
         F.mul(torch.ones(2), torch.ones(2), alpha=2)
