@@ -407,7 +407,7 @@ class Scalar(Elementwise):
         kinds: What each input is.
         promotion: How the result's dtype comes of the inputs': "same" is torch's promotion; "float" besides makes
             torch's default dtype of integers and bools; "floating" refuses these; "counting" makes int64 of bools;
-            "numeric" refuses bools.
+            "numeric" refuses bools, and "difference" also one beside numbers.
         slopes: Its gradient, where the derived one won't do: a function of the gradient by the result, the inputs and
             the scalars, that returns one for each input.
     """
@@ -456,6 +456,12 @@ class Scalar(Elementwise):
 
     def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
         dtype = promoted([t for t, kind in zip(inputs, self.kinds) if kind == "number"])
+        if self.promotion == "difference" and any(t.dtype == torch.bool for t in inputs):
+            raise DTypeError(
+                f"{self.title}: the dtypes are {' and '.join(str(t.dtype) for t in inputs)}; expected no bools, as "
+                "torch: logical_xor (^) tells where two masks differ, logical_not (~) inverts one, and to(torch.int64) "
+                "makes numbers of them"
+            )
         if not dtype.is_floating_point:
             if self.promotion == "floating":
                 raise DTypeError(f"{self.title}: input has dtype {dtype}; expected a floating-point dtype")

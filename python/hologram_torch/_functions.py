@@ -53,7 +53,7 @@ def _arithmetic(name: str) -> _Function:
         alpha = number(f"{name}: alpha", alpha)
         if alpha != 1 or isinstance(alpha, float):
             x, y = tensors(name, input, other)
-            dtype = OPERATIONS["add"].function.results([x, y])[1][0]
+            dtype = OPERATIONS[name].function.results([x, y])[1][0]
             if dtype.is_floating_point:
                 return called("add_scaled", (x, y), (float(-alpha if name == "sub" else alpha),), out)
             if isinstance(alpha, float):
@@ -79,7 +79,7 @@ def _arithmetic(name: str) -> _Function:
 
     Raises:
         RuntimeError: alpha is a float, and the result has integers or bools, or it is larger than these are.
-        TypeError: A number is numpy's, and int64 has it not.
+        TypeError: A number is numpy's, and int64 has it not{"" if name == "add" else ", or a tensor has bools"}.
     """
     return quick(name, executor_form(binary_form(name))(full))
 

@@ -38,7 +38,8 @@ class Row(NamedTuple):
         formula: The same for people.
         inputs: The names of its inputs, in torch's words.
         promotion: "same" for torch's promotion, "float" if integers give torch's default dtype, "floating" if they are
-            refused, "counting" if bools give int64, "numeric" if these are refused.
+            refused, "counting" if bools give int64, "numeric" if these are refused, "difference" if they are beside
+            numbers too.
         autocast: What autocast does, see Operation.
         kinds: What the inputs are, where not all are numbers, see Elementwise.
         slopes: The gradient, where the derived one won't do, see Scalar.
@@ -228,7 +229,7 @@ _WIDE = ("exp", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "tan")  # wha
 
 ROWS: list[Row] = [
     Row("add", lambda x, y: x + y, "x + y", _TWO),
-    Row("sub", lambda x, y: x - y, "x − y", _TWO),
+    Row("sub", lambda x, y: x - y, "x − y", _TWO, "difference"),
     Row("mul", lambda x, y: x * y, "x · y", _TWO),
     Row("add_scaled", lambda x, y, alpha: h.fma(y, alpha, x), "x + alpha · y, rounded once", _TWO, "floating"),
     Row("div", lambda x, y: x / y, "x / y", _TWO, "float"),

@@ -1,7 +1,7 @@
 """Functions of tensors, with torch's names, signatures and meaning.
 
 All work in place on the memory of torch tensors, of any strides, and are differentiable; they promote and broadcast as
-torch does, and take some of what it refuses, such as bools in ``sub`` and numbers in ``maximum``. The options of losses
+torch does, and take some of what it refuses, such as True in ``sub`` and numbers in ``maximum``. The options of losses
 go by name alone. Results are new tensors.
 
 The functions that an Executor may be given to first (``add(executor, x, y)``) run on that one, ask for tensors that it

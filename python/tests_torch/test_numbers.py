@@ -9,6 +9,7 @@ import pytest
 import torch
 from kinds import DTYPES
 
+import hologram as hg
 from hologram_torch import functional as F
 
 
@@ -56,14 +57,14 @@ def test_alpha() -> None:
 @pytest.mark.parametrize("alpha", [1, 2, -3, 1.0, 0.5], ids=str)
 @pytest.mark.parametrize(("a", "b"), list(itertools.product(DTYPES, DTYPES)), ids=str)
 def test_alpha_of_dtypes(a: torch.dtype, b: torch.dtype, alpha: float) -> None:
-    """Results have torch's dtypes, and what torch refuses is refused; but of one bool operand sub makes a number."""
+    """Results have torch's dtypes, and what torch refuses is refused."""
     x, y = torch.tensor([1, 0, 1, 1]).to(a), torch.tensor([1, 1, 0, 1]).to(b)
     for name in ("add", "sub"):
         ours, theirs = getattr(F, name), getattr(torch, name)
         if name == "sub" and torch.bool in (a, b):
-            if a == b:
-                with pytest.raises((TypeError, RuntimeError), match=r"bools|alpha"):
-                    ours(x, y, alpha=alpha)
+            for function in (ours, theirs):
+                with pytest.raises((TypeError, RuntimeError), match=r"bool|alpha"):
+                    function(x, y, alpha=alpha)
             continue
         try:
             expected = theirs(x, y, alpha=alpha)
@@ -128,6 +129,28 @@ def test_bools_are_added() -> None:
     for alpha in (2, 0, -1, True, False):
         found, expected = F.add(x, y, alpha=alpha), torch.add(x, y, alpha=alpha)
         assert found.dtype == expected.dtype and torch.equal(found, expected), alpha
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32], ids=str)
+def test_differences_of_bools_are_refused(dtype: torch.dtype) -> None:
+    """As torch does, on every way to it; a number True is 1."""
+    x, mask = torch.tensor([3, 4]).to(dtype), torch.tensor([True, False])
+    compiled = torch.compile(F.sub, backend="eager")
+    with hg.Executor("cpu") as ex:
+        for a, b in ((x, mask), (mask, x), (mask, True), (1, mask), (mask, 0.5), (mask, mask)):
+            calls = [
+                lambda a=a, b=b: F.sub(a, b),
+                lambda a=a, b=b: F.sub(a, b, alpha=0.5),
+                lambda a=a, b=b: F.sub(a, b, alpha=2),
+            ]
+            if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+                calls += [lambda a=a, b=b: F.sub(ex, a, b), lambda a=a, b=b: torch.ops.hologram.sub(a, b)]
+                calls += [lambda a=a, b=b: compiled(a, b), lambda a=a, b=b: F.sub(a, b, out=torch.empty(2))]
+            for call in [*calls, *calls]:
+                with pytest.raises((TypeError, RuntimeError), match=r"sub: the dtypes are .*bool.*; expected no bools"):
+                    call()
+    if dtype != torch.bool:
+        torch.testing.assert_close(F.sub(x, True), x - 1)
 
 
 def test_dimensions_of_numpy() -> None:

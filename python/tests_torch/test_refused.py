@@ -237,7 +237,7 @@ def test_an_embedding_of_no_rows() -> None:
         F.embedding(torch.tensor([0]), torch.ones(0, 3))
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "maximum"])
+@pytest.mark.parametrize("name", ["add", "mul", "maximum"])
 def test_numbers_beside_bools_that_int64_has_not(name: str) -> None:
     """They would be uint64, to which torch does not promote bools either."""
     mask = torch.tensor([True])
