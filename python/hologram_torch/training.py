@@ -24,6 +24,7 @@ import numbers
 import os
 import secrets
 import stat
+import time
 import warnings
 from collections import Counter
 from collections.abc import Sized
@@ -319,8 +320,19 @@ class Outcome(NamedTuple):
     stopped: bool
 
 
+_MOST_UNREAD = 256
+"""How many losses on a device are left unread: reading waits for the device, and each holds memory there."""
+
+_SHOWN = 0.1
+"""After how many seconds the bar has another loss: tqdm draws it no sooner."""
+
+
 class _Run:
-    """The parts of a run that have a state."""
+    """The parts of a run that have a state.
+
+    Attributes:
+        nan: The first step of this call whose loss was NaN, as far as they are read.
+    """
 
     def __init__(self, parts: dict[str, Any]) -> None:
         self.parts = {name: part for name, part in parts.items() if part is not None}
@@ -330,8 +342,30 @@ class _Run:
         self.validation: list[float] = []
         self.stopped = False
         self.before: dict[str, Any] = {}  # the generators at the epoch's begin
+        self.nan: Optional[int] = None
+        self._last = math.nan
+        self._unread: list[Tensor] = []
+
+    def note(self, loss: Tensor) -> None:
+        """Count a step, and keep its loss."""
+        self._unread.append(loss.detach().clone())  # which a captured step writes again
+        self.step, self.done = self.step + 1, self.done + 1
+        if loss.is_cpu or len(self._unread) >= _MOST_UNREAD:
+            self.read()
+
+    def read(self) -> float:
+        """Add up the losses that are not read yet, which waits for a device, and return the last."""
+        first = self.step - len(self._unread) + 1
+        for step, loss in enumerate(self._unread, first):
+            self._last = float(loss)
+            self.total += self._last
+            if self.nan is None and math.isnan(self._last):
+                self.nan = step
+        self._unread.clear()
+        return self._last
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        self.read()
         state = {name: part.state_dict() for name, part in self.parts.items()}
         run = {name: getattr(self, name) for name in FIELDS}
         save(path, {**state, "run": run, "random": generators()})
@@ -424,7 +458,8 @@ def fit(
         ImportError: What is asked for needs a package that is not installed.
 
     Warns:
-        RuntimeWarning: The loss is NaN, at the first such step; the run goes on.
+        RuntimeWarning: The loss is NaN, at the first such step; the run goes on. A GPU's losses are read, which waits
+            for it, when a log or the bar shows one, and at least each 256 steps and at an epoch's end.
     """
     for name, needed in (("model", model), ("optimizer", optimizer), ("loss", loss)):
         check_taken(name, needed, False)
@@ -477,20 +512,18 @@ def fit(
         for one in logs:
             one.begin(run.step)
         while run.epoch < epochs and not run.stopped:
-            for value in _epoch(run, model, optimizer, loss, batches, after, scaler, autocast, device, clip, progress):
-                if math.isnan(value) and not told:
-                    told = True
-                    warnings.warn(
-                        f"fit: the loss is NaN at step {run.step}, in epoch {run.epoch + 1}; the run goes on",
-                        RuntimeWarning,
-                        stacklevel=2,
-                    )
-                if run.step % log_every == 0:
-                    for one in logs:
-                        one.write(run.step, {"loss": float(value)})
+            for _ in _epoch(run, model, optimizer, loss, batches, after, scaler, autocast, device, clip, progress):
+                logged = logs if run.step % log_every == 0 else ()
+                if logged:
+                    run.read()
+                told = told or _told(run)
+                for one in logged:
+                    one.write(run.step, {"loss": run.read()})
                 if checkpoint is not None and every is not None and run.step % every == 0:
                     run.save(checkpoint)
             after = None
+            run.read()
+            told = told or _told(run)
             _end_of_epoch(run, model, validate, scheduler, stop, logs)
             if checkpoint is not None:
                 run.save(checkpoint)
@@ -498,6 +531,18 @@ def fit(
         for one in logs:
             one.close()
     return Outcome(run.epoch, run.step, run.losses, run.validation, run.stopped)
+
+
+def _told(run: _Run) -> bool:
+    """Whether a loss of a run is NaN, of which fit's caller then is warned."""
+    if run.nan is None:
+        return False
+    warnings.warn(
+        f"fit: the loss is NaN at step {run.nan}, in epoch {run.epoch + 1}; the run goes on",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return True
 
 
 def _epoch(
@@ -512,8 +557,8 @@ def _epoch(
     device: str,
     clip: Optional[float],
     progress: Optional[bool],
-) -> Iterator[float]:
-    """Do an epoch's steps that are not done yet, and yield each one's loss."""
+) -> Iterator[None]:
+    """Do an epoch's steps that are not done yet, and yield after each."""
     model.train()
     if run.done:
         _set_random(run.before)  # so that the same batches come in the same order
@@ -523,6 +568,7 @@ def _epoch(
     with _bar(progress, total, run.done, f"epoch {run.epoch + 1}") as bar:
         rest = iter(batches)
         found_any = False
+        shown = -math.inf
         for _ in itertools.islice(rest, run.done):
             found_any = True
         if run.done and after is not None:
@@ -547,12 +593,13 @@ def _epoch(
             else:
                 scaler.step(optimizer)
                 scaler.update()
-            value = float(found.detach())
-            run.step, run.done, run.total = run.step + 1, run.done + 1, run.total + value
+            run.note(found)
             if bar is not None:
+                if time.monotonic() - shown >= _SHOWN:
+                    bar.set_postfix(loss=f"{run.read():.4g}", refresh=False)
+                    shown = time.monotonic()
                 bar.update()
-                bar.set_postfix(loss=f"{value:.4g}", refresh=False)
-            yield value
+            yield
         if not found_any:  # an epoch's mean would be that of nothing
             used = rest is batches and run.epoch > 0
             raise InvalidArgumentError(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import os
 import shutil
 import subprocess
 import sys
+import types
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable, ClassVar
 
 import pytest
 import torch
@@ -213,3 +217,95 @@ def test_a_loss_that_is_nan_is_told_once() -> None:
         outcome = training.fit(model, optimizer, loss, values, epochs=2)
     assert len(caught) == 1 and caught[0].filename == __file__
     assert outcome.steps == 10
+
+
+class Distant(Tensor):
+    """A tensor that is not the CPU's, as far as one asks it; what reads it is told."""
+
+    events: ClassVar[list[Any]] = []
+
+    @property
+    def is_cpu(self) -> bool:  # type: ignore[override]
+        return False
+
+    def __float__(self) -> float:
+        self.events.append("read")
+        return float(self.as_subclass(Tensor))
+
+
+def distant(monkeypatch: pytest.MonkeyPatch, steps: int = 6, **given: Any) -> tuple[list[Any], training.Outcome]:
+    """Train by the losses 1, 2, …, and return what happened in which order."""
+    events: list[Any] = []
+    monkeypatch.setattr(Distant, "events", events)
+    model = torch.nn.Linear(2, 1)
+
+    def loss(m: torch.nn.Module, batch: float) -> Tensor:
+        events.append("step")
+        return (m(torch.ones(2)).sum() * 0 + batch).as_subclass(Distant)
+
+    class Log:
+        def begin(self, step: int) -> None: ...
+
+        def close(self) -> None: ...
+
+        def write(self, step: int, values: dict[str, float]) -> None:
+            events.append(values.get("loss", "mean"))
+
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    given = {"log": Log() if "log_every" in given else (), "epochs": 1, "progress": False, **given}
+    outcome = training.fit(model, optimizer, loss, [float(i + 1) for i in range(steps)], **given)
+    return events, outcome
+
+
+def test_losses_of_a_device_are_read_when_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading waits for the device, which then has nothing to do."""
+    events, outcome = distant(monkeypatch)
+    assert events == ["step"] * 6 + ["read"] * 6 and outcome.losses == [3.5]
+    events, outcome = distant(monkeypatch, log_every=3)
+    assert events == [*["step"] * 3, *["read"] * 3, 3.0, *["step"] * 3, *["read"] * 3, 6.0, "mean"]
+    monkeypatch.setattr(training, "_MOST_UNREAD", 4)
+    events, outcome = distant(monkeypatch, epochs=2)
+    assert events == [*["step"] * 4, *["read"] * 4, "step", "step", "read", "read"] * 2 and outcome.losses == [3.5] * 2
+
+
+def test_the_bar_reads_losses_as_often_as_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Bar(contextlib.nullcontext["Bar"]):
+        def __init__(self, **_: Any) -> None:
+            super().__init__(self)
+
+        def update(self) -> None: ...
+
+        def set_postfix(self, loss: str, refresh: bool) -> None:
+            shown.append(loss)
+
+    clock = itertools.count(0, 0.03)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Bar))  # type: ignore[arg-type]
+    monkeypatch.setattr(training.time, "monotonic", lambda: next(clock))
+    events, _ = distant(monkeypatch, progress=True)
+    assert shown == ["1", "5"]
+    assert events == ["step", "read", *["step"] * 4, *["read"] * 4, "step", "read"]
+
+
+def test_a_loss_that_is_nan_is_told_by_its_own_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it is read later."""
+    model = torch.nn.Linear(2, 1)
+
+    def loss(m: torch.nn.Module, batch: float) -> Tensor:
+        return (m(torch.ones(2)).sum() * 0 + batch).as_subclass(Distant)
+
+    with pytest.warns(RuntimeWarning, match="^fit: the loss is NaN at step 5, in epoch 2; the run goes on$") as caught:
+        batches = iter([[1.0, 1.0, 1.0], [1.0, math.nan, math.nan], [math.nan]])
+        training.fit(model, torch.optim.SGD(model.parameters(), 0.1), loss, Renewed(batches), epochs=3, progress=False)
+    assert len(caught) == 1 and caught[0].filename == __file__
+
+
+class Renewed:
+    """Other batches in each epoch."""
+
+    def __init__(self, epochs: Iterator[list[float]]) -> None:
+        self.epochs = epochs
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(next(self.epochs))
