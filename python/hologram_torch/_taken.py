@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
 
 from hologram.errors import InvalidArgumentError
 
-__all__ = ["check_owner", "check_taken"]
+__all__ = ["check_alone", "check_owner", "check_taken"]
 
 _TAKEN: dict[str, tuple[str, tuple[str, ...]]] = {
     "model": ("torch.nn.Module", ("parameters", "train", "eval")),
@@ -43,3 +44,24 @@ def check_owner(model: torch.nn.Module, optimizer: Any) -> None:
             "fit: the optimizer has none of the model's parameters; make it of model.parameters(), once the model's "
             "are no longer replaced"
         )
+
+
+_SHARED = ("FullyShardedDataParallel", "FSDPModule")
+"""What torch.distributed.fsdp makes of models; where it is not imported, none is."""
+
+
+def check_alone(model: Any) -> None:
+    """Refuse a model that several processes train together, of which fit knows one.
+
+    Raises:
+        InvalidArgumentError: It, or a part of it, is such a one.
+    """
+    shared = sys.modules.get("torch.distributed.fsdp")
+    kinds = (torch.nn.parallel.DistributedDataParallel, *(getattr(shared, each, ()) for each in _SHARED))
+    for name, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
+        if any(isinstance(module, kind) for kind in kinds):
+            where = f"model.{name}" if name else "model"
+            raise InvalidArgumentError(
+                f"fit: {where} is a {type(module).__name__}; expected a model that one process trains: each "
+                "would write the checkpoint and the logs, and stop by its own losses. Write the loop itself for several"
+            )

@@ -36,7 +36,7 @@ from torch import Tensor
 
 from hologram.errors import InvalidArgumentError
 from hologram_torch._resume import FIELDS, check, generators
-from hologram_torch._taken import check_owner, check_taken
+from hologram_torch._taken import check_alone, check_owner, check_taken
 from hologram_torch.optim import clip_grad_norm_
 
 if TYPE_CHECKING:
@@ -452,8 +452,9 @@ def fit(
 
     Raises:
         TypeError: An argument is not what fit takes there, or has a state that no checkpoint can hold.
-        ValueError: A number makes no sense, the optimiser has none of the model's parameters, an epoch has no batches,
-            loss returned more than one element or none, or the checkpoint is of another kind of run.
+        ValueError: A number makes no sense, the optimiser has none of the model's parameters, the model is one that
+            several processes train (DistributedDataParallel, FSDP), an epoch has no batches, loss returned more than
+            one element or none, or the checkpoint is of another kind of run.
         OSError: The checkpoint is a folder, or in one that is not there.
         ImportError: What is asked for needs a package that is not installed.
 
@@ -463,6 +464,7 @@ def fit(
     """
     for name, needed in (("model", model), ("optimizer", optimizer), ("loss", loss)):
         check_taken(name, needed, False)
+    check_alone(model)
     check_owner(model, optimizer)
     if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
         raise TypeError(f"fit: batches is a {type(batches).__name__}; expected a DataLoader or another iterable")

@@ -17,6 +17,7 @@ from typing import Any, Callable, ClassVar
 import pytest
 import torch
 from runs import batches, network
+from runs import loss as cross_entropy
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -203,6 +204,44 @@ def test_an_optimizer_of_another_model_is_refused() -> None:
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters()))
     some = torch.optim.SGD([*list(model.parameters())[:1], *other.parameters()], 0.1)  # as of a loss that learns
     assert training.fit(model, some, loss, list(batches("cpu")), epochs=1).epochs == 1
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_models_of_several_processes_are_refused(tmp_path: Path) -> None:
+    """Which train together in a loop of one's own."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/ranks", rank=0, world_size=1)
+    try:
+        shared = torch.nn.parallel.DistributedDataParallel(network("cpu"))
+        for model, where in ((shared, "model"), (torch.nn.Sequential(shared), "model.0")):
+            optimizer = optim.SGD(model.parameters(), lr=0.1)
+            with pytest.raises(ValueError, match=f"^fit: {where} is a DistributedDataParallel; expected a model that"):
+                training.fit(model, optimizer, cross_entropy, batches("cpu"), epochs=1, progress=False)
+        for batch in list(batches("cpu"))[:3]:
+            before = [p.detach().clone() for p in shared.parameters()]
+            optimizer.zero_grad()
+            cross_entropy(shared, batch).backward()
+            optimizer.step()
+            assert not any(torch.equal(a, b) for a, b in zip(before, shared.parameters()))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_model_need_be_no_module() -> None:
+    class Line:
+        def __init__(self) -> None:
+            self.slope = torch.nn.Parameter(torch.ones(()))
+
+        def parameters(self) -> list[Tensor]:
+            return [self.slope]
+
+        def train(self, mode: bool = True) -> None: ...
+
+        eval = train
+
+    line: Any = Line()
+    optimizer = torch.optim.SGD([line.slope], lr=0.5)
+    outcome = training.fit(line, optimizer, lambda m, x: m.slope * x, [1.0, 1.0], epochs=1, progress=False)
+    assert outcome.losses == [0.75] and float(line.slope.detach()) == 0
 
 
 def test_a_loss_that_is_nan_is_told_once() -> None:
