@@ -15,7 +15,7 @@ from torch import Tensor
 from hologram import Executor
 from hologram._arguments import meant
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch._executors import DLPACK_CPU, check_executor, using
+from hologram_torch._executors import DLPACK_CPU, check_executor, torch_device, using
 from hologram_torch._executors import here as threads
 from hologram_torch._operands import ATLAS
 from hologram_torch._operation import (
@@ -248,9 +248,11 @@ def here(what: str, executor: Executor, *tensors: Any) -> None:
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"{what}: {_argument(what, i)} is a {type(tensor).__name__}; expected a torch.Tensor")
         ours = executor._device_type == DLPACK_CPU
-        if ours != tensor.is_cpu:
-            where = "the CPU" if ours else executor.backend
-            raise InvalidArgumentError(f"{what}: the tensor is on {tensor.device}; the executor takes those on {where}")
+        if ours != tensor.is_cpu or not (ours or tensor.get_device() == executor._device_id):
+            where = "the CPU" if ours else torch_device(executor.backend)
+            raise InvalidArgumentError(
+                f"{what}: {_argument(what, i)} is on {tensor.device}; the executor takes those on {where}"
+            )
 
 
 _INSIDE = {os.path.dirname(__file__), os.path.dirname(torch.nn.modules.__file__)}

@@ -15,10 +15,13 @@ from hologram.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BACKENDS", "DLPACK_CPU", "executor_for", "executor_of", "using"]
+__all__ = ["BACKENDS", "DEVICES", "DLPACK_CPU", "executor_for", "executor_of", "torch_device", "using"]
 
 BACKENDS = {"cpu": "cpu", "cuda": "cuda", "mps": "metal"}
 """The backends that work on the memory of torch's devices."""
+
+DEVICES = {backend: device for device, backend in BACKENDS.items()}
+"""The other way round."""
 
 DLPACK_CPU = 1
 """The device of executors whose tensors are the CPU's. The host may see the memory of others too, as Apple's GPUs'."""
@@ -72,6 +75,16 @@ def executor_of(tensor: Any) -> Executor:
     if now is not None and (now._device_type == DLPACK_CPU) is tensor.is_cpu:
         return now
     return executor_for(tensor.device)
+
+
+def torch_device(backend: str) -> str:
+    """Return torch's device whose memory a backend works on: "cuda:1" for "cuda:1", and the CPU for what has none.
+
+    Of several the first is called by its number too: without one torch takes its current device.
+    """
+    name, _, index = backend.partition(":")
+    device = DEVICES.get(name, "cpu")
+    return device if device == "cpu" else f"{device}:{index or 0}"
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from hologram import Executor
 from hologram.errors import InvalidArgumentError
 from hologram_torch import functional as F
 from hologram_torch._calls import here
-from hologram_torch._executors import BACKENDS, using
+from hologram_torch._executors import DEVICES, torch_device, using
 
 __all__ = [
     "ELU",
@@ -53,14 +53,6 @@ __all__ = [
     "Tanh",
 ]
 
-_DEVICES = {backend: device for device, backend in BACKENDS.items()}
-
-
-def _device(backend: str) -> str:
-    """Return torch's device whose memory a backend works on: "cuda:1" for "cuda:1", and the CPU for what has none."""
-    name, colon, index = backend.partition(":")
-    return _DEVICES.get(name, "cpu") + colon + index
-
 
 class _Layer(torch.nn.Module):
     """What the layers share: the executor that they may be given.
@@ -80,7 +72,7 @@ class _Layer(torch.nn.Module):
             if executor is not None:
                 raise InvalidArgumentError(f"{type(self).__name__}: two executors are given")
             executor, arguments = arguments[0], arguments[1:]
-        if arguments and isinstance(arguments[0], str) and arguments[0].partition(":")[0] in _DEVICES:
+        if arguments and isinstance(arguments[0], str) and arguments[0].partition(":")[0] in DEVICES:
             raise TypeError(
                 f"{type(self).__name__}: argument 1 is a str; expected an Executor first, or backend={arguments[0]!r}"
             )
@@ -90,7 +82,7 @@ class _Layer(torch.nn.Module):
             executor = Executor(backend)
             backend = executor.backend
             if self._placed:
-                named.setdefault("device", _device(backend))
+                named.setdefault("device", torch_device(backend))
         elif executor is not None:
             executor._check()
             backend = executor.backend

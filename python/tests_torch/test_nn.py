@@ -12,10 +12,13 @@ import pytest
 import torch
 from moving import devices
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hologram as hg
 import hologram_torch as ht
 from hologram_torch import nn
+from hologram_torch._calls import here
+from hologram_torch._executors import torch_device
 
 LAYERS: dict[str, tuple[tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = {
     "ReLU": ((), {}, (4, 6)),
@@ -251,8 +254,28 @@ def test_statistics_that_are_no_longer_tracked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "device"), [("cuda:1", "cuda:1"), ("cuda", "cuda"), ("cpu", "cpu"), ("interp", "cpu"), ("metal", "mps")]
+    ("backend", "device"),
+    [("cuda:1", "cuda:1"), ("cuda", "cuda:0"), ("cpu", "cpu"), ("interp", "cpu"), ("metal", "mps:0")],
 )
 def test_parameters_lie_on_the_device_of_the_backend(backend: str, device: str) -> None:
-    """Of the second GPU's too; most machines have none, so the layer's own way to its name is asked."""
-    assert nn._device(backend) == device
+    """Of the second GPU's too, and of the first though it is not torch's current one.
+
+    Most machines have none, so the layer's own way to its name is asked.
+    """
+    assert torch_device(backend) == device
+
+
+def test_tensors_on_another_device_of_the_backend_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its number; torch's fake tensors and an executor that says so stand for GPUs that most machines have not."""
+    with hg.Executor("cpu") as ex, FakeTensorMode():
+        first, second = (torch.empty(3, device=f"cuda:{i}") for i in range(2))
+        with pytest.raises(ValueError, match=r"^add: input is on cuda:0; the executor takes those on the CPU$"):
+            here("add", ex, first)
+        with monkeypatch.context() as told:
+            for name, value in (("_device_type", 2), ("_device_id", 1), ("backend", "cuda:1")):
+                told.setattr(ex, name, value)
+            here("add", ex, second, second)
+            with pytest.raises(ValueError, match=r"^add: other is on cuda:0; the executor takes those on cuda:1$"):
+                here("add", ex, second, first)
+            with pytest.raises(ValueError, match=r"^add: input is on cpu; the executor takes those on cuda:1$"):
+                here("add", ex, torch.empty(3))
