@@ -10,6 +10,7 @@ device. An executor is not copied or pickled with a layer: a copy has another on
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable, Optional, Union
 
 import torch
@@ -54,6 +55,29 @@ __all__ = [
 ]
 
 
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class _Signature:
+    """The signature of a layer's class, by which torch.nn.utils.skip_init goes: torch's, and our keywords beside.
+
+    Our own __init__ only pass torch's arguments on. An instance is called by another signature, and has none of these.
+    """
+
+    def __get__(self, layer: Optional[torch.nn.Module], kind: type[torch.nn.Module]) -> inspect.Signature:
+        if layer is not None:
+            raise AttributeError("__signature__")
+        makers = [each for each in kind.__mro__ if "__init__" in each.__dict__]
+        own = [each for each in makers if each.__module__ == __name__]
+        last = makers.index(own[-1]) + 1 if makers[0] in own else 0  # that of torch's layer, or of a subclass of ours
+        found: dict[str, inspect.Parameter] = {}
+        for each in (makers[last], *reversed(own[:last])):
+            for name, parameter in list(inspect.signature(each.__dict__["__init__"]).parameters.items())[1:]:
+                if not last or parameter.kind not in _VARIABLE:
+                    found[name] = parameter
+        return inspect.Signature(sorted(found.values(), key=lambda parameter: parameter.kind), return_annotation=None)
+
+
 class _Layer(torch.nn.Module):
     """What the layers share: the executor that they may be given.
 
@@ -61,6 +85,7 @@ class _Layer(torch.nn.Module):
         backend: The backend that the layer was given or its executor is on, or None.
     """
 
+    __signature__ = _Signature()
     backend: Optional[str] = None
     _executor: Optional[Executor] = None
     _placed = False  # whether there are parameters that go to the backend's device

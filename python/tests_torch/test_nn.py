@@ -239,6 +239,51 @@ def test_layers_of_gpus() -> None:
         assert copy.deepcopy(made).backend == "cuda"
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_signatures_are_torchs_and_the_keywords_beside(name: str) -> None:
+    """Which tools and editors read."""
+    (arguments, named, _), kind = LAYERS[name], getattr(nn, name)
+    found = inspect.signature(kind).parameters
+    beside = ["backend", "executor", *(["activation"] if name == "Linear" else [])]
+    theirs = inspect.signature(getattr(torch.nn, name)).parameters.values()
+    expected = [(p.name, p.kind, p.default) for p in theirs if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    assert [(p.name, p.kind, p.default) for p in found.values() if p.name not in beside] == expected
+    assert all(found[each].kind is inspect.Parameter.KEYWORD_ONLY and found[each].default is None for each in beside)
+    inspect.signature(kind).bind(*arguments, **named)
+
+
+def test_signatures_of_subclasses_are_their_own() -> None:
+    class Narrow(nn.Linear):
+        def __init__(self, width: int) -> None:
+            super().__init__(width, 1)
+
+    class Same(nn.Linear):
+        pass
+
+    class Passing(nn.Linear):
+        def __init__(self, *arguments: Any, scale: float = 1.0, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+
+    assert list(inspect.signature(Narrow).parameters) == ["width"]
+    assert list(inspect.signature(Passing).parameters) == ["arguments", "scale", "named"]
+    assert inspect.signature(Narrow(3)) == inspect.signature(torch.nn.Linear(3, 1))  # as it is called
+    assert inspect.signature(Same) == inspect.signature(nn.Linear)
+    assert isinstance(Narrow(3)(torch.ones(2, 3)), Tensor)
+
+
+@pytest.mark.parametrize("name", ["Linear", "Embedding", "LayerNorm", "RMSNorm", "BatchNorm1d", "BatchNorm2d"])
+def test_initialisation_may_be_skipped(name: str) -> None:
+    arguments, named, _ = LAYERS[name]
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    layer = torch.nn.utils.skip_init(getattr(nn, name), *arguments, **named)
+    assert torch.equal(torch.get_rng_state(), before) and type(layer) is getattr(nn, name)
+    made = getattr(torch.nn, name)(*arguments, **named)
+    assert {key: (t.shape, t.dtype, t.device) for key, t in layer.state_dict().items()} == {
+        key: (t.shape, t.dtype, t.device) for key, t in made.state_dict().items()
+    }
+
+
 def test_statistics_that_are_no_longer_tracked() -> None:
     """By an attribute, as torch's layers take it, in training and in evaluation."""
     for training in (True, False):
