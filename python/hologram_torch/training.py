@@ -16,290 +16,33 @@ loss do by chance comes of torch's generators.
 from __future__ import annotations
 
 import contextlib
-import csv
 import itertools
-import json
 import math
 import numbers
 import os
-import secrets
-import stat
 import time
 import warnings
-from collections import Counter
 from collections.abc import Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
 
 from hologram.errors import InvalidArgumentError
+from hologram_torch._checkpoints import check_state, load, safetensors, save
+from hologram_torch._logs import CSVLog, Log, TensorBoardLog
 from hologram_torch._resume import FIELDS, check, generators
+from hologram_torch._stopping import EarlyStopping
 from hologram_torch._taken import check_alone, check_owner, check_taken
 from hologram_torch.optim import clip_grad_norm_
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torch.amp.grad_scaler import GradScaler
 
 __all__ = ["CSVLog", "EarlyStopping", "Log", "Outcome", "TensorBoardLog", "fit", "load", "save"]
-
-# ---- checkpoints
-
-_FORMAT = "hologram_torch.training 1"
-
-
-def _flat(value: Any, tensors: Optional[dict[str, Tensor]], where: str) -> Any:
-    """Return a state as JSON can hold it; its tensors go to a dictionary, under their places, if there is one."""
-    if isinstance(value, Tensor):
-        if tensors is None and torch.nn.parameter.is_lazy(value):  # nobody knows yet
-            return None
-        dense = value.layout == torch.strided and not (value.is_meta or value.is_quantized or value.is_nested)
-        if not dense or value.dtype in (torch.complex32, torch.complex128):
-            raise TypeError(
-                f"save: {where} is a {value.layout} tensor of {value.dtype} on {value.device}; expected a dense one of "
-                "a dtype that safetensors has"
-            )
-        if tensors is None:
-            return None
-        name = where
-        while name in tensors:  # other keys have the same text
-            name += "'"
-        tensors[name] = value.detach().to("cpu", copy=True).contiguous()
-        return {"tensor": name, "device": str(value.device)}
-    if isinstance(value, dict):
-        for k in value:
-            if isinstance(k, Tensor):
-                raise TypeError(f"save: a key of {where} is a tensor; expected numbers, texts, and tuples of such")
-        items = [[_flat(k, None, where), _flat(v, tensors, f"{where}.{k}")] for k, v in value.items()]
-        return {"counts" if isinstance(value, Counter) else "items": items}
-    if isinstance(value, (list, tuple)):
-        found = [_flat(v, tensors, f"{where}.{i}") for i, v in enumerate(value)]
-        return found if isinstance(value, list) else {"tuple": found}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TypeError(
-        f"save: {where} is a {type(value).__name__}; expected tensors, numbers, texts, and collections of such"
-    )
-
-
-def _deep(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return what _flat got."""
-    if isinstance(value, list):
-        return [_deep(v, tensors) for v in value]
-    if not isinstance(value, dict):
-        return value
-    if "tensor" in value:
-        return tensors[value["tensor"]].to(value["device"])
-    if "tuple" in value:
-        return tuple(_deep(v, tensors) for v in value["tuple"])
-    counts = "counts" in value  # of a Counter, as schedulers have milestones in
-    found = {_deep(k, tensors): _deep(v, tensors) for k, v in value["counts" if counts else "items"]}
-    return Counter(found) if counts else found
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError:
-        raise ImportError("checkpoints are safetensors files: pip install safetensors") from None
-    return safetensors
-
-
-def save(path: Union[str, os.PathLike[str]], state: dict[str, Any]) -> None:
-    """Write a state, such as state_dicts by name, as a safetensors file: whole, or not at all.
-
-    Of a symbolic link it is the target that is written. The file may be read and written by whom open would let.
-
-    Raises:
-        ImportError: safetensors is not installed.
-        TypeError: It holds what is neither a dense tensor, a number, a text, None, nor a dict, list or tuple of
-            such, or a tensor of complex32 or complex128.
-        OSError: It can't be written there.
-    """
-    write = _safetensors().torch.save_file
-    tensors: dict[str, Tensor] = {}
-    tree = _flat(state, tensors, "state")
-    target = Path(os.path.realpath(path))
-    part = target.with_name(f"{target.name[:200]}{secrets.token_hex(8)}.part")
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # less the umask, as of open
-    try:
-        mode = stat.S_IMODE((target if target.exists() else part).stat().st_mode)
-        write(tensors, part, metadata={"format": _FORMAT, "state": json.dumps(tree)})
-        os.chmod(part, mode)
-        os.replace(part, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):  # interrupted as it had just taken its place
-            os.unlink(part)
-        raise
-
-
-def load(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
-    """Return the state that save wrote, tensors on the devices that they were on.
-
-    Nothing in a file is run.
-
-    Raises:
-        ImportError: safetensors is not installed.
-        ValueError: It is no such file, or damaged, or names a device that is not there.
-        FileNotFoundError: There is none.
-    """
-    safetensors = _safetensors()
-    try:
-        with safetensors.safe_open(path, "pt") as file:
-            described = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-    except safetensors.SafetensorError as error:
-        raise InvalidArgumentError(f"load: {os.fspath(path)} is no safetensors file, or not whole: {error}") from None
-    if described.get("format") != _FORMAT:
-        raise InvalidArgumentError(f"load: {os.fspath(path)} was not written by hologram_torch.training.save")
-    try:
-        found = _deep(json.loads(described["state"]), tensors)
-    # A tree that save did not write may lack anything, be too deep, or name devices that are not there.
-    # AssertionError is what torch raises for devices that it was built without.
-    except (KeyError, TypeError, ValueError, RuntimeError, AssertionError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise InvalidArgumentError(f"load: {os.fspath(path)} is damaged, or not for this machine: {reason}") from None
-    if not isinstance(found, dict):
-        raise InvalidArgumentError(f"load: {os.fspath(path)} is damaged: it holds a {type(found).__name__}")
-    return found
-
-
-def _set_random(state: dict[str, Any]) -> None:
-    torch.set_rng_state(state["cpu"])
-    for i, one in enumerate(state["cuda"]):
-        torch.cuda.set_rng_state(one, i)
-
-
-# ---- stopping
-
-
-class EarlyStopping:
-    """Says when a number has not become better for some time.
-
-    Args:
-        patience: After so many values without a better one it says to stop.
-        least: What counts as better is so much better.
-        larger: Whether larger is better.
-
-    Attributes:
-        best: The best value so far.
-        waited: How many values came since.
-    """
-
-    def __init__(self, patience: int, least: float = 0.0, larger: bool = False) -> None:
-        if patience < 1:
-            raise InvalidArgumentError(f"EarlyStopping: patience is {patience}; expected 1 or more")
-        self.patience, self.least, self.larger = patience, least, larger
-        self.best: Optional[float] = None
-        self.waited = 0
-
-    def __call__(self, value: float) -> bool:
-        """Note a value, and return whether to stop. NaN is never better."""
-        gain = math.inf if self.best is None else (value - self.best) * (1 if self.larger else -1)
-        if gain > self.least and not math.isnan(value):
-            self.best, self.waited = value, 0
-        else:
-            self.waited += 1
-        return self.waited >= self.patience
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state, as torch's optimisers do."""
-        return {"best": self.best, "waited": self.waited}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Set the state."""
-        self.best, self.waited = state["best"], state["waited"]
-
-
-# ---- logs
-
-
-class Log(Protocol):
-    """Where numbers go."""
-
-    def begin(self, step: int) -> None:
-        """Get ready for what comes after a step, 0 for a new run; what there was after it is void."""
-
-    def write(self, step: int, values: dict[str, float]) -> None:
-        """Take the numbers of a step."""
-
-    def close(self) -> None:
-        """Be done."""
-
-
-class CSVLog:
-    """A table of text, a row for each step that something is logged of: step, name, value."""
-
-    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
-        self.path = Path(path)
-        self._file: Any = None
-
-    def begin(self, step: int) -> None:
-        """Keep the rows up to a step, and go on from there."""
-        self._begun = step
-        self._keep(step, ())
-
-    def _keep(self, step: int, without: Collection[str]) -> None:
-        """Open the file with the rows up to a step, but for its numbers of some names; it is whole at every moment."""
-        rows: list[list[str]] = []
-        if step and self.path.exists():
-            with self.path.open(newline="") as file:
-                rows = [row for row in csv.reader(file) if len(row) == 3 and row[0].isdigit() and int(row[0]) <= step]
-        kept = [row for row in rows if int(row[0]) < step or row[1] not in without]
-        part = f"{self.path}.part"
-        with open(part, "w", newline="") as file:
-            csv.writer(file).writerows([["step", "name", "value"], *kept])
-        os.replace(part, self.path)
-        self._file = self.path.open("a", newline="")
-
-    def write(self, step: int, values: dict[str, float]) -> None:
-        """Write a row for each number."""
-        if step == self._begun:  # an epoch's end that failed is told again
-            self.close()
-            self._keep(step, values)
-        csv.writer(self._file).writerows([step, name, repr(value)] for name, value in values.items())
-        self._file.flush()  # a run that is killed goes on with all that its checkpoint has done
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-
-
-class TensorBoardLog:
-    """TensorBoard's files in a folder.
-
-    Raises:
-        ImportError: tensorboard is not installed.
-    """
-
-    def __init__(self, folder: Union[str, os.PathLike[str]]) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise ImportError("TensorBoardLog needs tensorboard: pip install tensorboard") from None
-        self._kind, self._folder = SummaryWriter, folder
-        self._writer: Any = None
-
-    def begin(self, step: int) -> None:
-        """Begin a file; TensorBoard drops what others have after the step."""
-        self._writer = self._kind(os.fspath(self._folder), purge_step=step + 1 if step else None)
-
-    def write(self, step: int, values: dict[str, float]) -> None:
-        """Write the numbers."""
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._writer is not None:
-            self._writer.close()
-
-
-# ---- the loop
 
 
 class Outcome(NamedTuple):
@@ -392,6 +135,12 @@ class _Run:
             setattr(self, field, state["run"][field])
         found: dict[str, Any] = state["random"]
         return found
+
+
+def _set_random(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["cpu"])
+    for i, one in enumerate(state["cuda"]):
+        torch.cuda.set_rng_state(one, i)
 
 
 def _bar(progress: Optional[bool], total: Optional[int], done: int, title: str) -> Any:
@@ -496,13 +245,13 @@ def fit(
             raise FileNotFoundError(
                 f"fit: checkpoint is {os.fspath(checkpoint)}; there is no folder {Path(checkpoint).parent}"
             )
-        _safetensors()
+        safetensors()
     logs: Sequence[Log] = log if isinstance(log, (list, tuple)) else [log]  # type: ignore[list-item]
     for one in logs:
         check_taken("log", one, False)
     run = _Run({"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "stop": stop})
     if checkpoint is not None:  # what none can hold is told before hours have gone into it
-        _flat({name: part.state_dict() for name, part in run.parts.items()}, None, "state")
+        check_state({name: part.state_dict() for name, part in run.parts.items()})
     after: Optional[dict[str, Any]] = None
     if checkpoint is not None and Path(checkpoint).exists():
         after = run.load(checkpoint, len(batches) if isinstance(batches, Sized) else None)

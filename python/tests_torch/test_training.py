@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 import re
 import sys
 import types
@@ -220,6 +221,18 @@ def test_early_stopping() -> None:
     assert outcome.stopped
     assert outcome.epochs == 4
     assert outcome.validation == [3.0, 2.0, 2.5, 2.5]
+
+
+def test_pickles_of_former_versions_are_read() -> None:
+    """In which all classes were of this module."""
+    for value in (training.EarlyStopping(3), training.Outcome(1, 2, [0.5], [], False), training.CSVLog("a.csv")):
+        kind = type(value)
+        for module in {kind.__module__, "hologram_torch.training"}:
+            written = pickle.dumps(value, 0).replace(kind.__module__.encode(), module.encode())
+            assert module.encode() in written
+            found = pickle.loads(written)
+            assert type(found) is kind
+            assert found == value if isinstance(value, tuple) else vars(found) == vars(value)
 
 
 def test_states(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch.optim import lr_scheduler as schedulers
 
+from hologram_torch import _checkpoints, optim, training
 from hologram_torch import functional as F
-from hologram_torch import optim, training
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors files")
 
@@ -42,7 +42,7 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors files")
 def test_files_that_are_damaged(tmp_path: Path, state: Any, said: str) -> None:
     from safetensors.torch import save_file
 
-    described = {"format": training._FORMAT}
+    described = {"format": _checkpoints._FORMAT}
     if state is not None:
         described["state"] = state if isinstance(state, str) else json.dumps(state)
     save_file({"q": torch.ones(2)}, tmp_path / "bad", metadata=described)
