@@ -364,7 +364,8 @@ class _Reduced:
             return self.function(input, dim, keepdim, dtype)
         over: _Dim = dim  # for which the same form is found as for what equals it, so True has to be refused
         if dim is not None:
-            over = index(dim) if isinstance(dim, (int, np.generic)) else tuple([index(d) for d in dim])
+            name = self.fused.name
+            over = index(name, dim) if isinstance(dim, (int, np.generic)) else tuple([index(name, d) for d in dim])
         return self.fused((input,), (over, keepdim, dtype))
 
 
@@ -373,7 +374,7 @@ def _sum(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) 
     (input,) = tensors("sum", input)
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
-    found: Tensor = _reductions.SUM(_converted(input, dtype), dimensions(input, dim), keepdim)
+    found: Tensor = _reductions.SUM(_converted(input, dtype), dimensions("sum", input, dim), keepdim)
     return _converted(found, dtype)  # which autocast leaves to who names it
 
 
@@ -392,7 +393,7 @@ def _mean(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
     x = _converted(input, dtype)
     if not x.dtype.is_floating_point:
         raise DTypeError(f"mean(): input dtype must be a floating point dtype. Got: {x.dtype}")
-    found: Tensor = _reductions.MEAN(x, dimensions(x, dim), keepdim)
+    found: Tensor = _reductions.MEAN(x, dimensions("mean", x, dim), keepdim)
     return found
 
 
@@ -416,7 +417,7 @@ def _prod(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
         dtype = torch.int64
     if dtype == torch.bool:  # whether there is no 0
         return _prod.function(input.to(torch.bool), dim, keepdim, torch.int64).to(torch.bool)
-    found: Tensor = _reductions.PROD(_converted(input, dtype), dimensions(input, dim), keepdim)
+    found: Tensor = _reductions.PROD(_converted(input, dtype), dimensions("prod", input, dim), keepdim)
     return _converted(found, dtype)
 
 
@@ -436,14 +437,14 @@ def cumsum(input: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None, **ot
     (input,) = tensors("cumsum", input)
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
-    found: Tensor = _reductions.CUMSUM(_converted(input, dtype), dimension(input, dim))
+    found: Tensor = _reductions.CUMSUM(_converted(input, dtype), dimension("cumsum", input, dim))
     return _converted(found, dtype)
 
 
 @_Reduced
 def _amax(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) -> Tensor:
     (input,) = tensors("amax", input)
-    found: Tensor = _reductions.AMAX(input, dimensions(input, dim), keepdim)
+    found: Tensor = _reductions.AMAX(input, dimensions("amax", input, dim), keepdim)
     return found
 
 
@@ -457,7 +458,7 @@ def amax(input: Tensor, dim: _Dim = (), keepdim: bool = False, **others: NoRetur
 @_Reduced
 def _amin(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) -> Tensor:
     (input,) = tensors("amin", input)
-    found: Tensor = _reductions.AMIN(input, dimensions(input, dim), keepdim)
+    found: Tensor = _reductions.AMIN(input, dimensions("amin", input, dim), keepdim)
     return found
 
 
@@ -466,6 +467,23 @@ def amin(input: Tensor, dim: _Dim = (), keepdim: bool = False, **others: NoRetur
     if others:
         unexpected("amin", others, "dim", "keepdim")
     return _amin(input, dim, keepdim)
+
+
+def _var(
+    what: str, input: Tensor, dim: _Dim, unbiased: Optional[bool], keepdim: bool, correction: Optional[float]
+) -> Tensor:
+    """Return the variance in f64."""
+    (input,) = tensors(what, input)
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    over = dimensions(what, input, dim)
+    x = floating(what, input).to(torch.float64)
+    total = _reductions.SUM(OPERATIONS["mse"](x, _reductions.MEAN(x, over, True)), over, keepdim)
+    count = math.prod([input.shape[i] for i in over]) - correction
+    found: Tensor = OPERATIONS["quotient"](total, float(max(count, 0)))
+    return found
 
 
 def var(
@@ -480,16 +498,7 @@ def var(
     """Return the variance over some dimensions, or all: Σ (x − mean)² / (n − correction), in two passes in f64."""
     if others:
         unexpected("var", others, "dim", "keepdim", "unbiased", "correction")
-    (input,) = tensors("var", input)
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if correction is None:
-        correction = 1 if unbiased is None else int(unbiased)
-    over = dimensions(input, dim)
-    x = floating("var", input).to(torch.float64)
-    total = _reductions.SUM(OPERATIONS["mse"](x, _reductions.MEAN(x, over, True)), over, keepdim)
-    count = math.prod([input.shape[i] for i in over]) - correction
-    return OPERATIONS["quotient"](total, float(max(count, 0))).to(input.dtype)
+    return _var("var", input, dim, unbiased, keepdim, correction).to(input.dtype)
 
 
 def std(
@@ -504,9 +513,7 @@ def std(
     """Return the standard deviation over some dimensions, or all: the root of ``var``."""
     if others:
         unexpected("std", others, "dim", "keepdim", "unbiased", "correction")
-    (input,) = tensors("std", input)
-    x = floating("std", input).to(torch.float64)
-    found: Tensor = OPERATIONS["root"](var(x, dim, unbiased, keepdim, correction=correction))
+    found: Tensor = OPERATIONS["root"](_var("std", input, dim, unbiased, keepdim, correction))
     return found.to(input.dtype)
 
 
@@ -520,23 +527,23 @@ def _softmax_form(ex: Executor, input: Tensor, dim: Optional[int] = None) -> Ten
         if dim is None:  # of all elements, as hologram.ops.softmax
             flat: Tensor = _rows.SOFTMAX(input.reshape(-1), 0)
             return flat.reshape(input.shape)
-        found: Tensor = _rows.SOFTMAX(input, dimension(input, dim))
+        found: Tensor = _rows.SOFTMAX(input, dimension("softmax", input, dim))
         return found
 
 
-def _implicit(x: Tensor, dim: Optional[int]) -> int:
+def _implicit(what: str, x: Tensor, dim: Optional[int]) -> int:
     if dim is None:  # what torch.nn.functional takes, with its warning
         level = 4 if is_dynamo_compiling() else caller_level() + 1
         dim = torch.nn.functional._get_softmax_dim(  # type: ignore[attr-defined]
             "softmax", x.ndim, level
         )
-    return dimension(x, dim)
+    return dimension(what, x, dim)
 
 
 def _softmaxed(input: Tensor, dim: Optional[int], dtype: Optional[torch.dtype], name: str) -> Tensor:
     (input,) = tensors(name, input)
     operation = _rows.SOFTMAX if name == "softmax" else _rows.LOG_SOFTMAX
-    found: Tensor = operation(floating(name, _converted(input, dtype)), _implicit(input, dim))
+    found: Tensor = operation(floating(name, _converted(input, dtype)), _implicit(name, input, dim))
     return _converted(found, dtype)
 
 
@@ -550,7 +557,7 @@ def softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.d
 
     ``softmax(executor, input, dim=None)`` runs on an executor, and without dim over all elements.
     """
-    return _SOFTMAX((input,), (dim if dim is None else index(dim), dtype, "softmax"))
+    return _SOFTMAX((input,), (dim if dim is None else index("softmax", dim), dtype, "softmax"))
 
 
 def log_softmax(
@@ -559,7 +566,7 @@ def log_softmax(
     """Return x − max − log Σ e^(x − max) along a dimension."""
     if others:
         unexpected("log_softmax", others, "dim", "dtype")
-    return _LOG_SOFTMAX((input,), (dim if dim is None else index(dim), dtype, "log_softmax"))
+    return _LOG_SOFTMAX((input,), (dim if dim is None else index("log_softmax", dim), dtype, "log_softmax"))
 
 
 def floating(what: str, x: Tensor) -> Tensor:

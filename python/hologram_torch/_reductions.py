@@ -92,19 +92,19 @@ def contiguous(x: Tensor) -> Tensor:
     return made
 
 
-def index(dim: Any) -> int:
-    """Return a dimension as Python's integer.
+def index(what: str, dim: Any) -> int:
+    """Return a dimension as Python's integer; what names the function in messages.
 
     Raises:
         TypeError: It is no integer, or a bool.
     """
     if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool):
-        raise TypeError(f"dim is {dim!r}; expected an integer")
+        raise TypeError(f"{what}: dim is {dim!r}; expected an integer")
     return operator.index(dim)
 
 
-def dimensions(x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
-    """Return the dimensions that dim names, counted from 0; all without it.
+def dimensions(what: str, x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
+    """Return the dimensions of a function's input that dim names, counted from 0; all without it.
 
     Raises:
         TypeError: One is no integer.
@@ -117,19 +117,21 @@ def dimensions(x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
     found = []
     for d in [dim] if alone else dim:  # type: ignore[union-attr]
         most = max(x.ndim, 1)
-        d = index(d)
+        d = index(what, d)
         if not -most <= d < most:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], but got {d})")
+            raise IndexError(
+                f"{what}: dim is {d}, and input has the shape {tuple(x.shape)}; expected {-most} to {most - 1}"
+            )
         d %= most
         if d in found:
-            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+            raise RuntimeError(f"{what}: dim {d} appears multiple times in the list of dims")
         found.append(d)
     return sorted(found) if x.ndim else []
 
 
-def dimension(x: Tensor, dim: int) -> int:
+def dimension(what: str, x: Tensor, dim: int) -> int:
     """Return the one dimension that dim names, as ``dimensions`` does; 0 of a tensor without any."""
-    return (dimensions(x, [dim]) or [0])[0]
+    return (dimensions(what, x, [dim]) or [0])[0]
 
 
 def _rows(x: Tensor, dim: Sequence[int]) -> tuple[Tensor, int, int]:

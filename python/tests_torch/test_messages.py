@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import hologram as hg
 import hologram_torch
 from hologram_torch import functional as F
 from hologram_torch import nn
@@ -22,6 +23,21 @@ from hologram_torch import nn
         (lambda x, d: F.bmm(x[None], d.T[None]), "bmm: expected input and mat2 to have the same dtype"),
         (lambda x, d: F.addmm(d[:, :2], x, x.T), "addmm: expected input and mat1 to have the same dtype"),
         (lambda x, d: F.matmul(x > 0, x.T > 0), "matmul: input has dtype torch.bool; products of bools are not there"),
+        *(
+            (
+                lambda x, d, f=f, dim=dim: f(x, dim),
+                rf"^{f.__name__}: dim is {dim}, and input .* \(2, 4\); expected -2 to 1$",
+            )
+            for f in (F.softmax, F.log_softmax, F.cumsum, F.sum, F.mean, F.prod, F.amax, F.amin, F.var, F.std)
+            for dim in (2, -3)
+        ),
+        *(
+            (lambda x, d, f=f: f(x, "1"), rf"^{f.__name__}: dim is '1'; expected an integer$")
+            for f in (F.softmax, F.log_softmax, F.cumsum, F.sum, F.amin, F.std)
+        ),
+        (lambda x, d: F.softmax(hg.Executor("cpu"), x, 2), r"^softmax: dim is 2, and input .*; expected -2 to 1$"),
+        (lambda x, d: nn.Softmax(-3)(x), r"^softmax: dim is -3, and input .*; expected -2 to 1$"),
+        (lambda x, d: F.sum(x, (0, -2)), "^sum: dim 0 appears multiple times"),
         (lambda x, d: F.where(x > 0, x, "a"), "where: other is a str; expected a torch.Tensor"),
         (lambda x, d: F.exp(3.0), "exp: input is a float; expected a torch.Tensor"),
         (
@@ -34,7 +50,7 @@ from hologram_torch import nn
 )
 def test_refusals_say_what_the_function_calls_it(call: Any, text: str) -> None:
     x = torch.ones(2, 4)
-    with pytest.raises((RuntimeError, TypeError, AttributeError), match=text):
+    with pytest.raises((RuntimeError, TypeError, AttributeError, IndexError, ValueError), match=text):
         call(x, x.double())
 
 
