@@ -6,7 +6,7 @@ the product is added to, in the same pass, or of large ones is added to it. A st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 import torch
 from torch import Tensor
@@ -14,14 +14,14 @@ from torch import Tensor
 from hologram import ops
 from hologram.errors import DTypeError
 from hologram_torch._executors import executor_for
-from hologram_torch._operands import sum_to
+from hologram_torch._operands import spreads, sum_to
 from hologram_torch._operation import Operation
 from hologram_torch._reductions import contiguous, sum_over
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ADDMM", "BMM", "LINEAR", "MATMUL", "MM", "agree"]
+__all__ = ["ADDMM", "BMM", "LINEAR", "MATMUL", "MM", "agree", "unfit"]
 
 
 def _stored(x: Tensor) -> tuple[Tensor, bool]:
@@ -57,9 +57,17 @@ def agree(what: str, a: Tensor, b: Tensor, first: str = "input", second: str = "
         raise RuntimeError(f"{what}: the tensors are on {a.device} and {b.device}; expected one device")
 
 
+def unfit(what: str, a: Tensor, b: Tensor, expected: str, first: str = "input", second: str = "mat2") -> NoReturn:
+    """Refuse operands whose shapes don't go together; expected are those that do."""
+    raise RuntimeError(
+        f"{what}: {first} of shape {tuple(a.shape)} and {second} of shape {tuple(b.shape)} can't be multiplied; "
+        f"expected {expected}"
+    )
+
+
 def _check(what: str, a: Tensor, b: Tensor, first: str = "input") -> None:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-        raise RuntimeError(f"{what}: the shapes {tuple(a.shape)} and {tuple(b.shape)} can't be multiplied")
+        unfit(what, a, b, "(m, k) and (k, n)", first)
     agree(what, a, b, first)
 
 
@@ -89,7 +97,7 @@ class _Bmm(Operation):
 
     def fake(self, a: Tensor, b: Tensor) -> Tensor:
         if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-            raise RuntimeError(f"bmm: the shapes {tuple(a.shape)} and {tuple(b.shape)} can't be multiplied")
+            unfit("bmm", a, b, "(b, m, k) and (b, k, n)")
         agree("bmm", a, b)
         return _new(a, (a.shape[0], a.shape[1], b.shape[2]))
 
@@ -138,6 +146,14 @@ class _Addmm(Operation):
     def fake(self, x: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
         _check("addmm", a, b, "mat1")
         agree("addmm", x, a, "input", "mat1")
+        if not spreads(x.shape, (a.shape[0], b.shape[1])):
+            raise RuntimeError(
+                f"addmm: input has the shape {tuple(x.shape)}; expected one that broadcasts to that of mat1 · mat2, "
+                f"({a.shape[0]}, {b.shape[1]})"
+            )
+        for name, number in (("beta", beta), ("alpha", alpha)):
+            if not a.dtype.is_floating_point and not number.is_integer():
+                raise RuntimeError(f"addmm: {name} is {number}; expected an integer beside {a.dtype}")
         return _new(a, (a.shape[0], b.shape[1]))
 
     def forward(self, x: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
@@ -162,15 +178,14 @@ class _Linear(Operation):
 
     def fake(self, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
         if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[1]:
-            raise RuntimeError(
-                f"linear: input of shape {tuple(x.shape)} and weight of shape {tuple(weight.shape)} can't be multiplied"
-            )
+            unfit("linear", x, weight, "(…, in) and (out, in)", "input", "weight")
         agree("linear", x, weight, "input", "weight")
         if bias is not None:
             agree("linear", weight, bias, "weight", "bias")
             if tuple(bias.shape) not in ((weight.shape[0],), (1,), ()):
                 raise RuntimeError(
-                    f"linear: bias of shape {tuple(bias.shape)} doesn't fit weight of shape {tuple(weight.shape)}"
+                    f"linear: bias has the shape {tuple(bias.shape)}; expected ({weight.shape[0]},), as weight has "
+                    f"the shape {tuple(weight.shape)}"
                 )
         return _new(x, (*x.shape[:-1], weight.shape[0]))
 

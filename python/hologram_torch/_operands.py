@@ -14,7 +14,7 @@ from hologram_torch._operation import is_dynamo_compiling, unusual
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ATLAS", "broadcast", "doubles", "opmath", "placed", "promoted", "sum_to"]
+__all__ = ["ATLAS", "broadcast", "doubles", "opmath", "placed", "promoted", "spreads", "sum_to"]
 
 ATLAS: dict[torch.dtype, str] = {
     torch.bool: "u8",
@@ -87,6 +87,11 @@ def broadcast(what: str, tensors: Sequence[Tensor]) -> torch.Size:
                     raise RuntimeError(f"{what}: the shapes {shapes} don't broadcast together")
                 shape[i] = n
     return torch.Size(shape)
+
+
+def spreads(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Whether a shape broadcasts to another, without making it larger."""
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(to)))
 
 
 def placed(what: str, tensors: Sequence[Tensor]) -> Sequence[Tensor]:

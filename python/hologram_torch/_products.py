@@ -54,13 +54,17 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
 def _matmul(input: Tensor, other: Tensor) -> Tensor:
     a, b = tensors("matmul", input, other)
     if not a.ndim or not b.ndim:
-        raise RuntimeError(f"matmul: both arguments need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+        _matrix.unfit("matmul", a, b, "at least one dimension of each", "input", "other")
     if not is_dynamo_compiling() and not torch._C._is_any_autocast_enabled():  # which may give them one dtype
         _matrix.agree("matmul", a, b, "input", "other")
     row, column = a.ndim == 1, b.ndim == 1
     a, b = a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b
     if a.shape[-1] != b.shape[-2]:
-        raise RuntimeError(f"matmul: the shapes {tuple(input.shape)} and {tuple(other.shape)} can't be multiplied")
+        expected = f"{'(k,)' if row else '(…, k)'} and {'(k,)' if column else '(…, k, n)'}"
+        _matrix.unfit("matmul", input, other, expected, "input", "other")
+    if any(n != m and 1 not in (n, m) for n, m in zip(reversed(a.shape[:-2]), reversed(b.shape[:-2]))):
+        expected = "dimensions before the last two that broadcast together"
+        _matrix.unfit("matmul", input, other, expected, "input", "other")
     lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     found: Tensor
@@ -111,6 +115,8 @@ def _linear(input: Tensor, weight: Tensor, bias: Optional[Tensor], activation: O
     for value in (input, weight):
         tensors("linear", value)
     if weight.ndim == 1:
+        if input.shape[-1:] != weight.shape:
+            _matrix.unfit("linear", input, weight, "(…, in) and (in,), or (out, in)", "input", "weight")
         found: Tensor = _matmul(input, weight)
         if bias is not None:
             found = add(found, bias)

@@ -323,7 +323,7 @@ def test_shapes_that_do_not_fit() -> None:
         F.matmul(torch.ones(2, 3), torch.ones(2, 3))
     with pytest.raises(RuntimeError, match="can't be multiplied"):
         F.linear(torch.ones(2, 3), torch.ones(5, 4))
-    with pytest.raises(IndexError, match="out of range"):
+    with pytest.raises(IndexError, match="dim is 1"):
         F.sum(torch.ones(3), 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -38,6 +39,47 @@ from hologram_torch import nn
         (lambda x, d: F.softmax(hg.Executor("cpu"), x, 2), r"^softmax: dim is 2, and input .*; expected -2 to 1$"),
         (lambda x, d: nn.Softmax(-3)(x), r"^softmax: dim is -3, and input .*; expected -2 to 1$"),
         (lambda x, d: F.sum(x, (0, -2)), "^sum: dim 0 appears multiple times"),
+        *(
+            (
+                lambda x, d, f=f, a=a, b=b: f(torch.ones(a), torch.ones(b)),
+                rf"^{f.__name__}: input of shape {re.escape(f'{a} and {second} of shape {b}')} can't be multiplied; "
+                rf"expected {re.escape(expected)}$",
+            )
+            for f, a, b, second, expected in (
+                (F.mm, (2, 3), (2, 5), "mat2", "(m, k) and (k, n)"),
+                (F.mm, (2, 3, 1), (3, 5), "mat2", "(m, k) and (k, n)"),
+                (F.bmm, (2, 3, 4), (3, 4, 5), "mat2", "(b, m, k) and (b, k, n)"),
+                (F.bmm, (2, 3, 4), (2, 5, 5), "mat2", "(b, m, k) and (b, k, n)"),
+                (F.matmul, (2, 3, 4), (2, 5, 5), "other", "(…, k) and (…, k, n)"),
+                (F.matmul, (2, 3, 4), (5,), "other", "(…, k) and (k,)"),
+                (F.matmul, (4,), (5, 3), "other", "(k,) and (…, k, n)"),
+                (F.matmul, (2, 3, 4), (3, 4, 5), "other", "dimensions before the last two that broadcast together"),
+                (F.matmul, (), (3,), "other", "at least one dimension of each"),
+                (F.linear, (2, 3), (2, 5), "weight", "(…, in) and (out, in)"),
+                (F.linear, (2, 3), (5,), "weight", "(…, in) and (in,), or (out, in)"),
+                (F.linear, (), (5,), "weight", "(…, in) and (in,), or (out, in)"),
+                (F.linear, (2, 3), (5, 3, 1), "weight", "(…, in) and (out, in)"),
+            )
+        ),
+        (
+            lambda x, d: F.addmm(x, x, x),
+            r"^addmm: mat1 of shape \(2, 4\) and mat2 of shape \(2, 4\) can't be multiplied; expected \(m, k\) and ",
+        ),
+        *(
+            (
+                lambda x, d, shape=shape: F.addmm(torch.ones(shape), x, x.T),
+                rf"^addmm: input has the shape {re.escape(str(shape))}; expected .* of mat1 · mat2, \(2, 2\)$",
+            )
+            for shape in ((3,), (4, 2), (1, 2, 2))
+        ),
+        (
+            lambda x, d: F.addmm(x.long()[:, :2], x.long(), x.long().T, alpha=0.5),
+            r"^addmm: alpha is 0\.5; expected an integer beside torch\.int64$",
+        ),
+        (
+            lambda x, d: F.linear(x, x, x[0]),
+            r"^linear: bias has the shape \(4,\); expected \(2,\), as weight has the shape \(2, 4\)$",
+        ),
         (lambda x, d: F.where(x > 0, x, "a"), "where: other is a str; expected a torch.Tensor"),
         (lambda x, d: F.exp(3.0), "exp: input is a float; expected a torch.Tensor"),
         (
