@@ -129,12 +129,14 @@ def tensors(what: str, *values: Any, before: int = 0) -> list[Tensor]:
     Raises:
         TypeError: One is neither, or a tensor of a dtype that hologram has not, or there is no tensor.
     """
+    operation = OPERATIONS.get(what)
+    title = what if operation is None else operation.title
     like = None
     for i, value in enumerate(values):
         if isinstance(value, Tensor):
             if value.dtype not in ATLAS:  # before a number is made one of its dtype, or it is converted
                 raise DTypeError(
-                    f"{what}: {_argument(what, before + i)} has dtype {value.dtype}, which hologram has no type for"
+                    f"{title}: {_argument(what, before + i)} has dtype {value.dtype}, which hologram has no type for"
                 )
             like = value if like is None else like
     found = []
@@ -143,10 +145,10 @@ def tensors(what: str, *values: Any, before: int = 0) -> list[Tensor]:
             if value.layout is not torch.strided or value.is_nested:
                 given = "is nested" if value.is_nested else f"has layout {value.layout}"
                 hint = "to_padded_tensor(0)" if value.is_nested else "to_dense()"
-                raise DTypeError(f"{what}: {_argument(what, before + i)} {given}; expected a dense tensor: {hint}")
+                raise DTypeError(f"{title}: {_argument(what, before + i)} {given}; expected a dense tensor: {hint}")
             found.append(value)
             continue
-        value = number(f"{what}: {_argument(what, before + i)}", value)
+        value = number(f"{title}: {_argument(what, before + i)}", value)
         if like is not None and isinstance(value, (bool, int, float)):
             dtype = dtype_beside(value, like.dtype)
             if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
@@ -154,7 +156,7 @@ def tensors(what: str, *values: Any, before: int = 0) -> list[Tensor]:
             exact = what in _EXACT  # torch.full refuses, as they do
             if like.dtype == torch.bool and dtype == torch.int64 and value >= 2**63:  # torch: bool and uint64
                 raise OverflowError(
-                    f"{what}: the number {value} beside a tensor of {like.dtype} is too large for {dtype}"
+                    f"{title}: the number {value} beside a tensor of {like.dtype} is too large for {dtype}"
                 )
             if not dtype.is_floating_point and dtype != torch.bool and not exact:
                 value = _wrapped(value, dtype)
@@ -165,7 +167,7 @@ def tensors(what: str, *values: Any, before: int = 0) -> list[Tensor]:
                 found.append(torch.full((), value, dtype=dtype, device=like.device))
         else:
             raise TypeError(
-                f"{what}: {_argument(what, before + i)} is a {type(value).__name__}; expected a torch.Tensor"
+                f"{title}: {_argument(what, before + i)} is a {type(value).__name__}; expected a torch.Tensor"
             )
     return found
 
@@ -198,22 +200,23 @@ def check_written(name: str, x: Tensor) -> None:
 
 def _written(name: str, inputs: Sequence[Tensor], numbers: Sequence[float], out: Tensor) -> Tensor:
     operation = OPERATIONS[name]
+    title = operation.title
     if not isinstance(out, Tensor):
-        raise TypeError(f"{name}: out is a {type(out).__name__}; expected a torch.Tensor")
+        raise TypeError(f"{title}: out is a {type(out).__name__}; expected a torch.Tensor")
     if torch.is_grad_enabled() and any(t.requires_grad for t in (*inputs, out)):
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            f"{title}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
-    check_written(name, out)
+    check_written(title, out)
     dtype = operation.function.results(inputs)[1][0]
     if _category(dtype) > _category(out.dtype):
-        raise RuntimeError(f"{name}: result type {dtype} can't be cast to the desired output type {out.dtype}")
+        raise RuntimeError(f"{title}: result type {dtype} can't be cast to the desired output type {out.dtype}")
     shapes = {t.shape for t in inputs if t.ndim}  # what has no dimensions changes none
     shape = torch.broadcast_shapes(*shapes) if len(shapes) > 1 else next(iter(shapes), torch.Size())
     fits = out.shape == shape
     if not fits and out.numel():
-        raise InvalidArgumentError(f"{name}: out has the shape {tuple(out.shape)}; the result has {tuple(shape)}")
+        raise InvalidArgumentError(f"{title}: out has the shape {tuple(out.shape)}; the result has {tuple(shape)}")
     if fits and dtype == out.dtype and not is_dynamo_compiling() and not unusual() and type(out) in PLAIN:
         if all(type(t) in PLAIN for t in inputs):
             try:

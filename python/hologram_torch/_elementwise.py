@@ -88,10 +88,16 @@ class Elementwise:
     """
 
     def __init__(
-        self, name: str, kinds: Sequence[str], scalars: Sequence[str], outputs: int, autocast: bool = False
+        self,
+        name: str,
+        kinds: Sequence[str],
+        scalars: Sequence[str],
+        outputs: int,
+        autocast: bool = False,
+        title: str = "",
     ) -> None:
         self.name = name
-        self.title = re.sub(r"#\w+", "", name)
+        self.title = title or re.sub(r"#\w+", "", name)
         self.kinds = tuple(kinds)
         self.scalars = tuple(scalars)
         self.outputs = outputs
@@ -357,7 +363,8 @@ class _Gradient(Elementwise):
         mask = "".join("1" if f"i{i}" in self.computed else "0" for i in range(len(needs)))
         kinds_of = [source.kind for source in self.sources]
         self.direct = "0" not in mask and kinds_of.count("g") == 1 and kinds_of[0] == "g"
-        super().__init__(f"{function.name}'{mask}", kinds, function.scalars, len(self.computed))
+        title = f"{function.title}'{mask}"
+        super().__init__(f"{function.name}'{mask}", kinds, function.scalars, len(self.computed), title=title)
         self.numbers = function.numbers
 
     def fixed(self) -> Optional[dict[str, torch.dtype]]:
@@ -410,6 +417,8 @@ class Scalar(Elementwise):
             "numeric" refuses bools, and "difference" also one beside numbers.
         slopes: Its gradient, where the derived one won't do: a function of the gradient by the result, the inputs and
             the scalars, that returns one for each input.
+        autocast: Whether autocast changes the inputs.
+        title: What messages call it, where that is not its name.
     """
 
     def __init__(
@@ -420,10 +429,11 @@ class Scalar(Elementwise):
         promotion: str = "same",
         slopes: Optional[Callable[..., Any]] = None,
         autocast: bool = False,
+        title: str = "",
     ) -> None:
         parameters = list(inspect.signature(getattr(function, "of_values", function)).parameters)[len(kinds) :]
         self._lane = "lane" in parameters  # the element's place in the result, u64
-        super().__init__(name, kinds, [p for p in parameters if p != "lane"], 1, autocast)
+        super().__init__(name, kinds, [p for p in parameters if p != "lane"], 1, autocast, title)
         self.function = function
         self.promotion = promotion
         self.slopes = slopes

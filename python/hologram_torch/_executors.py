@@ -10,6 +10,7 @@ import torch
 
 import hologram
 from hologram import Executor
+from hologram.backend import backends
 from hologram.errors import BackendError
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ def executor_for(device: torch.device) -> Executor:
     if found is None:
         backend = BACKENDS.get(device.type)
         if backend is None:
+            there = [DEVICES[b["name"]] for b in backends() if b["available"] and b["name"] in DEVICES]
             raise BackendError(
-                f"hologram has no backend for tensors on {device}; it works on those of {', '.join(BACKENDS)}"
+                f"hologram has no backend for tensors on {device}; here it works on those on {', '.join(there)}"
             )
         name = backend if device.index is None or backend == "cpu" else f"{backend}:{device.index}"
         found = here.devices[device] = Executor(name)

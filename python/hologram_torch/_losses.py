@@ -17,6 +17,7 @@ from hologram_torch._executors import using
 from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, where, wide
 from hologram_torch._fused import Fused
 from hologram_torch._nll import CROSS_ENTROPY, NLL
+from hologram_torch._operands import spreads
 from hologram_torch._operation import PLAIN, Operation, is_dynamo_compiling, unusual
 from hologram_torch._rows import LOG_SOFTMAX
 from hologram_torch._table import OPERATIONS
@@ -136,32 +137,33 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     return _pointwise_loss("smooth_l1_loss", "smooth_l1", input, target, (float(beta),), reduction)
 
 
-def _weighted(what: str, loss: Tensor, weight: Optional[Tensor], input: Tensor, target: Tensor) -> Tensor:
-    return loss if weight is None else _like_input(what, "weight", mul(loss, weight), weight, input, target)
+def _weighted(loss: Tensor, weight: Optional[Tensor], input: Tensor, target: Tensor) -> Tensor:
+    return loss if weight is None else _narrowed(mul(loss, weight), input, target)
 
 
-def _like_input(what: str, name: str, loss: Tensor, weight: Tensor, input: Tensor, target: Tensor) -> Tensor:
-    """Return a weighted loss in the dtype that it has without the weight, which must not make it larger.
-
-    Raises:
-        RuntimeError: It did.
-    """
-    if loss.shape != input.shape:
-        raise RuntimeError(
-            f"{what}: {name} has the shape {tuple(weight.shape)}; expected one that broadcasts to the input's, "
-            f"{tuple(input.shape)}"
-        )
+def _narrowed(loss: Tensor, input: Tensor, target: Tensor) -> Tensor:
+    """Return a weighted loss in the dtype that it has without the weight."""
     dtype = torch.promote_types(input.dtype, target.dtype)
     if torch.is_autocast_enabled(loss.device.type):
         dtype = torch.promote_types(dtype, torch.float32)
     return loss if dtype == loss.dtype or not dtype.is_floating_point else loss.to(dtype)
 
 
+def _check_weight(what: str, name: str, weight: Optional[Tensor], input: Tensor) -> None:
+    """Refuse a weight that does not broadcast to the input, or makes it larger."""
+    if weight is not None and not spreads(weight.shape, input.shape):
+        raise RuntimeError(
+            f"{what}: {name} has the shape {tuple(weight.shape)}; expected one that broadcasts to the input's, "
+            f"{tuple(input.shape)}"
+        )
+
+
 def _bce(input: Tensor, target: Tensor, weight: Optional[Tensor], reduction: str) -> Tensor:
     _same_size("binary_cross_entropy", input, target)
+    _check_weight("binary_cross_entropy", "weight", weight, input)
     _check_reduction("binary_cross_entropy", reduction)
     loss = called("bce", (_loss_input(input), target))
-    loss = _weighted("binary_cross_entropy", loss, weight, input, target)
+    loss = _weighted(loss, weight, input, target)
     return _reduced("binary_cross_entropy", loss, reduction)
 
 
@@ -193,13 +195,14 @@ def _bce_logits(
 ) -> Tensor:
     if input.shape != target.shape:
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    _check_weight("binary_cross_entropy_with_logits", "weight", weight, input)
+    _check_weight("binary_cross_entropy_with_logits", "pos_weight", pos_weight, input)
     _check_reduction("binary_cross_entropy_with_logits", reduction)
     if pos_weight is None:
         loss = called("bce_logits_alone", (input, target))
     else:
-        loss = called("bce_logits", (input, target, pos_weight))
-        loss = _like_input("binary_cross_entropy_with_logits", "pos_weight", loss, pos_weight, input, target)
-    loss = _weighted("binary_cross_entropy_with_logits", loss, weight, input, target)
+        loss = _narrowed(called("bce_logits", (input, target, pos_weight)), input, target)
+    loss = _weighted(loss, weight, input, target)
     return _reduced("binary_cross_entropy_with_logits", loss, reduction)
 
 
@@ -358,12 +361,13 @@ def _classified(
     wanted = [n for i, n in enumerate(input.shape) if i != at]
     if input.ndim == 1 and tuple(target.shape) == (1,):
         target = target.reshape(())
+    shares = "" if smoothing is None else f", or probabilities of the input's shape, {tuple(input.shape)}"
     if list(target.shape) != wanted:
-        raise InvalidArgumentError(f"{what}: target has the shape {tuple(target.shape)}; expected {tuple(wanted)}")
-    if target.dtype not in (torch.int64, torch.uint8):
-        raise DTypeError(
-            f"{what}: target has dtype {target.dtype}; expected int64, or the input's shape and a float type"
+        raise InvalidArgumentError(
+            f"{what}: target has the shape {tuple(target.shape)}; expected {tuple(wanted)}, of classes{shares}"
         )
+    if target.dtype not in (torch.int64, torch.uint8):
+        raise DTypeError(f"{what}: target has dtype {target.dtype}; expected torch.int64 or torch.uint8{shares}")
     target = target.to(torch.int64)
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(f"{what}: weight requires grad, and there is no gradient by it; give weight.detach()")

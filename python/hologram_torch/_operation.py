@@ -15,6 +15,7 @@ All three run the same ``forward``, ``save`` and ``backward``. Functions of seve
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
 
@@ -73,13 +74,24 @@ def unusual() -> bool:
     return bool(dispatch_modes() or function_modes() or transforms() or _tracing() or forward_ad._current_level >= 0)
 
 
+def _called(title: str) -> str:
+    """Return the name of the function that a caller has called, of which an operation may be a part; else its title."""
+    names = sys.modules["hologram_torch.functional"].__all__
+    found, frame = title, sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_name in names and frame.f_globals.get("__name__", "").startswith("hologram_torch."):
+            found = frame.f_code.co_name
+    return found
+
+
 def _refuse_tangents(name: str, arguments: Sequence[Any]) -> None:
     """Refuse tensors with a forward-mode derivative, which would be lost."""
     for value in arguments:
         if isinstance(value, (list, tuple)):
             _refuse_tangents(name, value)
         elif isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
-            raise NotImplementedError(f"{name}: {_NO_TANGENTS}")
+            raise NotImplementedError(f"{_called(name)}: {_NO_TANGENTS}")
 
 
 def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -194,6 +206,7 @@ class Operation:
 
     Attributes:
         name: Its name.
+        title: What messages call it.
         schema: Its arguments and result, as torch.library writes them.
         autocast: What autocast does with its arguments: "lower", "loss", "wide" (see _cast), or nothing.
         operator: What the dispatcher calls.
@@ -201,7 +214,7 @@ class Operation:
     """
 
     def __init__(self, name: str, schema: str, autocast: Optional[str] = None) -> None:
-        self.name = name
+        self.name = self.title = name
         self.schema = schema
         self.autocast = autocast
         OPERATIONS[name] = self
@@ -237,7 +250,7 @@ class Operation:
         """Compute the result, recorded where autograd records."""
         if is_dynamo_compiling() or unusual():
             if not is_dynamo_compiling() and forward_ad._current_level >= 0:
-                _refuse_tangents(self.name, arguments)
+                _refuse_tangents(self.title, arguments)
             if transforms() and not is_dynamo_compiling():
                 return self._transform(arguments)
             return self.operator(*arguments)
@@ -336,11 +349,11 @@ class Operation:
 
                 @staticmethod
                 def vmap(*_: Any) -> Any:
-                    raise NotImplementedError(f"{operation.name}: {NO_VMAP}")
+                    raise NotImplementedError(f"{_called(operation.title)}: {NO_VMAP}")
 
                 @staticmethod
                 def jvp(*_: Any) -> Any:
-                    raise NotImplementedError(f"{operation.name}: {_NO_TANGENTS}")
+                    raise NotImplementedError(f"{_called(operation.title)}: {_NO_TANGENTS}")
 
             self._transformed = titled(Transformed, self.name)
         return self._transformed.apply(*self._flat(arguments))

@@ -43,6 +43,7 @@ class Row(NamedTuple):
         autocast: What autocast does, see Operation.
         kinds: What the inputs are, where not all are numbers, see Elementwise.
         slopes: The gradient, where the derived one won't do, see Scalar.
+        title: What messages call it: the function that it is a part of, where that has another name.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Row(NamedTuple):
     autocast: Optional[str] = None
     kinds: tuple[str, ...] = ()
     slopes: Optional[Callable[..., Any]] = None
+    title: str = ""
 
 
 _TWO = ("input", "other")
@@ -248,7 +250,7 @@ ROWS: list[Row] = [
     Row("scaled", lambda x, factor: x * factor, "x · factor", promotion="floating"),
     Row("quotient", lambda x, count: x / count, "x / count", promotion="floating"),
     Row("gelu", lambda x: x * 0.5 * (1 + h.erf(x * _SQRT1_2)), "x · Φ(x), Φ by erf", promotion="floating"),
-    Row("gelu_tanh", _gelu_tanh, "0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))", promotion="floating"),
+    Row("gelu_tanh", _gelu_tanh, "0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))", promotion="floating", title="gelu"),
     Row("silu", lambda x: x * h.sigmoid(x), "x · sigmoid(x)", promotion="floating"),
     Row(
         "selu", lambda x: _SELU * _elu(x, _SELU_ALPHA), "scaled elu", promotion="floating",
@@ -270,37 +272,42 @@ ROWS: list[Row] = [
     Row(
         "clamp_min", _at_least, "max(x, low)", ("input", "min"),
         slopes=lambda g, x, low: (h.where(x >= low if CLOSED else x > low, g, 0.0), h.where(x < low, g, 0.0)),
+        title="clamp",
     ),
     Row(
         "clamp_max", _at_most, "min(x, high)", ("input", "max"),
         slopes=lambda g, x, high: (h.where(x <= high if CLOSED else x < high, g, 0.0), h.where(x > high, g, 0.0)),
+        title="clamp",
     ),
     Row("clamp", _clamp, "min(max(x, low), high)", ("input", "min", "max"), slopes=_clamp_slopes),
     Row(
         "clamp_numbers", _clamp, "min(max(x, low), high), the bounds numbers", ("input", "min", "max"),
-        slopes=_clamp_numbers_slopes,
+        slopes=_clamp_numbers_slopes, title="clamp",
     ),
-    Row("mse", lambda x, t: (x - t) * (x - t), "(x − t)²", _LOSS, "floating", "loss"),
-    Row("l1", lambda x, t: abs(x - t), "|x − t|", _LOSS, "floating", "loss"),
+    Row("mse", lambda x, t: (x - t) * (x - t), "(x − t)²", _LOSS, "floating", "loss", title="mse_loss"),
+    Row("l1", lambda x, t: abs(x - t), "|x − t|", _LOSS, "floating", "loss", title="l1_loss"),
     Row(
         "huber", _huber, "z²/2 if z = |x − t| ≤ delta, else delta (z − delta/2)", _LOSS, "floating", "loss",
-        slopes=_huber_slopes,
+        slopes=_huber_slopes, title="huber_loss",
     ),
     Row(
         "smooth_l1", _smooth_l1, "z²/(2 beta) if z = |x − t| < beta, else z − beta/2", _LOSS, "floating", "loss",
-        slopes=_smooth_l1_slopes,
+        slopes=_smooth_l1_slopes, title="smooth_l1_loss",
     ),
-    Row("bce", _bce, "−(t log x + (1 − t) log(1 − x)), logarithms ≥ −100", _LOSS, "floating", slopes=_bce_slopes),
+    Row(
+        "bce", _bce, "−(t log x + (1 − t) log(1 − x)), logarithms ≥ −100", _LOSS, "floating", slopes=_bce_slopes,
+        title="binary_cross_entropy",
+    ),
     Row(
         "bce_logits", _bce_logits, "(1 − t) x + (1 + (w − 1) t) log(1 + e^−x)", ("input", "target", "pos_weight"),
-        "floating", "loss", slopes=_bce_logits_slopes,
+        "floating", "loss", slopes=_bce_logits_slopes, title="binary_cross_entropy_with_logits",
     ),
     Row(
         "bce_logits_alone", lambda x, t: _bce_logits(x, t, 1.0), "(1 − t) x + log(1 + e^−x)", _LOSS, "floating", "loss",
-        slopes=lambda g, x, t: _bce_logits_slopes(g, x, t, 1.0)[:2],
+        slopes=lambda g, x, t: _bce_logits_slopes(g, x, t, 1.0)[:2], title="binary_cross_entropy_with_logits",
     ),
     Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "loss", slopes=_kl_div_slopes),
-    Row("kl_div_log", lambda x, t: h.exp(t) * (t - x), "e^t (t − x)", _LOSS, "floating", "loss"),
+    Row("kl_div_log", lambda x, t: h.exp(t) * (t - x), "e^t (t − x)", _LOSS, "floating", "loss", title="kl_div"),
     Row(
         "pick", lambda x, index, place: h.where(index == place, x, 0.0), "x where index = place, else 0",
         ("input", "index", "place"), "floating", kinds=("number", "index", "index"),
@@ -353,12 +360,15 @@ class Named(Operation):
     def __init__(self, row: Row) -> None:
         kinds = row.kinds or ("number",) * len(row.inputs)
         self.row = row
-        self.function = Scalar(row.name, row.function, kinds, row.promotion, row.slopes, row.autocast is not None)
+        self.function = Scalar(
+            row.name, row.function, kinds, row.promotion, row.slopes, row.autocast is not None, row.title
+        )
         self.function.chooses = row.name in _CHOOSING
         self._count = len(kinds)
         self._run = self.function.run
         arguments = [f"Tensor {name}" for name in row.inputs] + [f"float {name}" for name in self.function.scalars]
         super().__init__(row.name, f"({', '.join(arguments)}) -> Tensor", row.autocast)
+        self.title = self.function.title
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the result, recorded where autograd records."""

@@ -80,6 +80,67 @@ from hologram_torch import nn
             lambda x, d: F.linear(x, x, x[0]),
             r"^linear: bias has the shape \(4,\); expected \(2,\), as weight has the shape \(2, 4\)$",
         ),
+        *(
+            (
+                lambda x, d, f=f, name=name, shape=shape: f(x, x, **{name: torch.ones(shape)}),
+                rf"^{f.__name__}: {name} has the shape {re.escape(str(shape))}; expected one that broadcasts to",
+            )
+            for f, name in (
+                (F.binary_cross_entropy, "weight"),
+                (F.binary_cross_entropy_with_logits, "weight"),
+                (F.binary_cross_entropy_with_logits, "pos_weight"),
+            )
+            for shape in ((3,), (2, 3), (3, 2, 4), (2,))
+        ),
+        *(
+            (
+                lambda x, d, dtype=dtype: F.nll_loss(x, x[:, 0].to(dtype)),
+                f"^nll_loss: target has dtype {dtype}; expected torch.int64 or torch.uint8$",
+            )
+            for dtype in (torch.int32, torch.bool, torch.float32)
+        ),
+        *(
+            (
+                lambda x, d, dtype=dtype: F.cross_entropy(x, x[:, 0].to(dtype)),
+                rf"^cross_entropy: target has dtype {dtype}; expected torch.int64 or torch.uint8, or probabilities of ",
+            )
+            for dtype in (torch.int16, torch.float32)
+        ),
+        (
+            lambda x, d: F.cross_entropy(x, x[:, :3]),
+            r"target has the shape \(2, 3\); expected \(2,\), of classes, or probabilities .* \(2, 4\)$",
+        ),
+        (lambda x, d: F.nll_loss(x, x), r"^nll_loss: target has the shape \(2, 4\); expected \(2,\), of classes$"),
+        *(
+            (lambda x, d, f=f: f(x.long(), x.long()), rf"^{f.__name__}: input has dtype torch.int64; expected a float")
+            for f in (
+                *(F.mse_loss, F.l1_loss, F.huber_loss, F.smooth_l1_loss, F.kl_div, F.binary_cross_entropy),
+                F.binary_cross_entropy_with_logits,
+            )
+        ),
+        (lambda x, d: F.clamp(x, "a", 1), "^clamp: min is a str; expected a torch.Tensor$"),
+        (lambda x, d: F.clamp(x, 0, 1, out=x[0]), r"^clamp: out has the shape \(4,\); the result has \(2, 4\)$"),
+        (lambda x, d: F.gelu(x.long(), "tanh"), "^gelu: input has dtype torch.int64; expected a float"),
+        (
+            lambda x, d: F.exp(x.to("meta")),
+            "^hologram has no backend for tensors on meta; here it works on those on cpu",
+        ),
+        *(
+            (lambda x, d, call=call: torch.func.vmap(call)(x), f"^{name}: vmap is not there: ")
+            for name, call in {
+                "exp": F.exp,
+                "matmul": lambda t: F.matmul(t, torch.ones(4)),
+                "var": F.var,
+                "std": F.std,
+                "mse_loss": lambda t: F.mse_loss(t, t),
+                "clamp": lambda t: F.clamp(t, 0, 1),
+                "add": lambda t: F.add(t, t),
+                "linear": nn.Linear(4, 3),
+                "softmax": nn.Softmax(0),
+                "cross_entropy": lambda t: F.cross_entropy(t, torch.tensor(0)),
+            }.items()
+        ),
+        (lambda x, d: torch.func.jvp(F.std, (x,), (x,)), "^std: forward-mode derivatives are not there"),
         (lambda x, d: F.where(x > 0, x, "a"), "where: other is a str; expected a torch.Tensor"),
         (lambda x, d: F.exp(3.0), "exp: input is a float; expected a torch.Tensor"),
         (
