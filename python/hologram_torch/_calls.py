@@ -238,8 +238,8 @@ def in_place(name: str, x: Tensor, numbers: Sequence[float] = ()) -> Tensor:
     return _written(name, [x], numbers, x)
 
 
-def here(what: str, executor: Executor, *tensors: Any) -> None:
-    """Refuse what an executor doesn't work on.
+def here(what: str, executor: Executor, *tensors: Any, names: Sequence[str] = ()) -> None:
+    """Refuse what an executor doesn't work on; names are those of the tensors, as far as the table has others.
 
     Raises:
         TypeError: It is no tensor.
@@ -249,13 +249,13 @@ def here(what: str, executor: Executor, *tensors: Any) -> None:
         check_executor(what, executor)
     for i, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise DTypeError(f"{what}: {_argument(what, i)} is a {type(tensor).__name__}; expected a torch.Tensor")
+            name = names[i] if i < len(names) else _argument(what, i)
+            raise DTypeError(f"{what}: {name} is a {type(tensor).__name__}; expected a torch.Tensor")
         ours = executor._device_type == DLPACK_CPU
         if ours != tensor.is_cpu or not (ours or tensor.get_device() == executor._device_id):
             where = "the CPU" if ours else torch_device(executor.backend)
-            raise InvalidArgumentError(
-                f"{what}: {_argument(what, i)} is on {tensor.device}; the executor takes those on {where}"
-            )
+            name = names[i] if i < len(names) else _argument(what, i)
+            raise InvalidArgumentError(f"{what}: {name} is on {tensor.device}; the executor takes those on {where}")
 
 
 _INSIDE = {os.path.dirname(__file__), os.path.dirname(torch.nn.modules.__file__)}
@@ -355,7 +355,7 @@ def _on(executor: Executor, name: str, inputs: tuple[Tensor, ...], out: Optional
 
 def binary_form(name: str) -> _Function:
     def form(ex: Executor, input1: Tensor, input2: Tensor, out: Optional[Tensor] = None) -> Tensor:
-        here(name, ex, input1, input2, *([] if out is None else [out]))
+        here(name, ex, input1, input2, *([] if out is None else [out]), names=("input1", "input2", "out"))
         for what, other in (("input2", input2), *([] if out is None else [("out", out)])):
             if other.shape != input1.shape:
                 raise InvalidArgumentError(

@@ -538,6 +538,9 @@ def find(name: str) -> Elementwise:
 class _Generic(Operation):
     """The operator for functions that have none of their own: gradients, and users' kernels."""
 
+    def shown(self, arguments: Sequence[Any]) -> str:
+        return find(arguments[0]).title
+
     def forward(self, name: str, inputs: list[Tensor], scalars: list[float]) -> list[Tensor]:
         return find(name).run(inputs, scalars)
 

@@ -33,6 +33,7 @@ from hologram_torch._calls import (
 from hologram_torch._executors import using
 from hologram_torch._fused import Fused
 from hologram_torch._gather import EMBEDDING
+from hologram_torch._operands import broadcast
 from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled, widened
 from hologram_torch._reductions import dimension, dimensions, index
 from hologram_torch._table import CLOSED, OPERATIONS
@@ -55,6 +56,8 @@ def _arithmetic(name: str) -> _Function:
             x, y = tensors(name, input, other)
             dtype = OPERATIONS[name].function.results([x, y])[1][0]
             if dtype.is_floating_point:
+                if x.shape != y.shape:
+                    broadcast(name, (x, y))  # or be refused by that name
                 return called("add_scaled", (x, y), (float(-alpha if name == "sub" else alpha),), out)
             if isinstance(alpha, float):
                 raise RuntimeError(f"{name}: alpha is {alpha}; beside integers it must not be a floating-point number")
@@ -522,7 +525,7 @@ def wide(x: Tensor) -> Tensor:
 
 
 def _softmax_form(ex: Executor, input: Tensor, dim: Optional[int] = None) -> Tensor:
-    here("softmax", ex, input)
+    here("softmax", ex, input, names=("input",))
     with using(ex):
         if dim is None:  # of all elements, as hologram.ops.softmax
             flat: Tensor = _rows.SOFTMAX(input.reshape(-1), 0)

@@ -99,7 +99,7 @@ def _pointwise_loss(
 
 
 def _mse_form(ex: Executor, input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    here("mse_loss", ex, input, target)
+    here("mse_loss", ex, input, target, names=("input", "target"))
     _same_size("mse_loss", input, target)
     with using(ex):
         return _pointwise_loss("mse_loss", "mse", input, target, (), reduction)

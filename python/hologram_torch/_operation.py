@@ -91,7 +91,7 @@ def _refuse_tangents(name: str, arguments: Sequence[Any]) -> None:
         if isinstance(value, (list, tuple)):
             _refuse_tangents(name, value)
         elif isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
-            raise NotImplementedError(f"{_called(name)}: {_NO_TANGENTS}")
+            raise NotImplementedError(f"{name}: {_NO_TANGENTS}")
 
 
 def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -244,13 +244,17 @@ class Operation:
         """Return the gradients by each argument, None for those that have or need none."""
         raise NotImplementedError
 
+    def shown(self, arguments: Sequence[Any]) -> str:
+        """Return the name of the function that was called, of which a call of this operation may be a part."""
+        return _called(self.title)
+
     # ---- ways to it
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the result, recorded where autograd records."""
         if is_dynamo_compiling() or unusual():
             if not is_dynamo_compiling() and forward_ad._current_level >= 0:
-                _refuse_tangents(self.title, arguments)
+                _refuse_tangents(self.shown(arguments), arguments)
             if transforms() and not is_dynamo_compiling():
                 return self._transform(arguments)
             return self.operator(*arguments)
@@ -348,8 +352,9 @@ class Operation:
                     return operation._pulled(_Outlived(ctx), tuple([_unwrapped_if_dead(g) for g in gradients]))
 
                 @staticmethod
-                def vmap(*_: Any) -> Any:
-                    raise NotImplementedError(f"{_called(operation.title)}: {NO_VMAP}")
+                def vmap(info: Any, dims: Any, *given: Any) -> Any:
+                    shown = operation._computed(lambda *arguments: operation.shown(arguments), given)
+                    raise NotImplementedError(f"{shown}: {NO_VMAP}")
 
                 @staticmethod
                 def jvp(*_: Any) -> Any:

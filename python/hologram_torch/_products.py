@@ -47,6 +47,9 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """Return beta · input + alpha · mat1 · mat2; with beta 0 input isn't read, with alpha 0 no product made."""
     x, a, b = tensors("addmm", input, mat1, mat2)
+    for name, given in (("beta", beta), ("alpha", alpha)):
+        if not a.dtype.is_floating_point and float(given) != given:
+            raise RuntimeError(f"addmm: {name} is {given}; beside {a.dtype} expected a number that a double holds")
     found: Tensor = _matrix.ADDMM(x, a, b, float(beta), float(alpha))
     return found
 
@@ -98,7 +101,7 @@ def matmul(input: Tensor, other: Tensor, **others: NoReturn) -> Tensor:
 
 
 def _linear_form(ex: Executor, input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    here("linear", ex, *[t for t in (input, weight, bias) if t is not None])
+    here("linear", ex, input, weight, *([] if bias is None else [bias]), names=("input", "weight", "bias"))
     if weight.ndim != 2 or not input.ndim or input.shape[-1] != weight.shape[1]:
         raise InvalidArgumentError(
             f"linear: input has the shape {tuple(input.shape)} and weight {tuple(weight.shape)}; expected (…, in) and "

@@ -233,7 +233,10 @@ ROWS: list[Row] = [
     Row("add", lambda x, y: x + y, "x + y", _TWO),
     Row("sub", lambda x, y: x - y, "x − y", _TWO, "difference"),
     Row("mul", lambda x, y: x * y, "x · y", _TWO),
-    Row("add_scaled", lambda x, y, alpha: h.fma(y, alpha, x), "x + alpha · y, rounded once", _TWO, "floating"),
+    Row(
+        "add_scaled", lambda x, y, alpha: h.fma(y, alpha, x), "x + alpha · y, rounded once", _TWO, "floating",
+        title="add",
+    ),
     Row("div", lambda x, y: x / y, "x / y", _TWO, "float"),
     Row("maximum", h.maximum, "the larger of x and y", _TWO),
     Row("minimum", h.minimum, "the smaller of x and y", _TWO),

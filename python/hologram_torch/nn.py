@@ -127,7 +127,12 @@ class _Layer(torch.nn.Module):
             return function(*arguments, **named)
         executor = self.executor
         assert executor is not None
-        here(type(self).__name__, executor, *[value for value in arguments if isinstance(value, Tensor)])
+        here(
+            type(self).__name__,
+            executor,
+            *[value for value in arguments if isinstance(value, Tensor)],
+            names=("input",),
+        )
         with using(executor):
             return function(*arguments, **named)
 

@@ -429,7 +429,7 @@ def test_executor_forms_refuse(ex: hg.Executor) -> None:
             call()
     with pytest.raises(TypeError, match=r"torch.Tensor"):
         F.add(ex, x, [1])
-    with pytest.raises(TypeError, match=r"input is a NoneType; expected a torch\.Tensor"):
+    with pytest.raises(TypeError, match=r"input1 is a NoneType; expected a torch\.Tensor"):
         F.add(ex, None, x)
     with pytest.raises(TypeError, match=r"^relu\(\) missing 1 required positional argument: 'input'"):
         F.relu(ex)

@@ -14,6 +14,11 @@ from hologram_torch import functional as F
 from hologram_torch import nn
 
 
+@hologram_torch.kernel
+def cube(a: Any) -> Any:
+    return a * a * a
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -139,6 +144,16 @@ from hologram_torch import nn
                 "softmax": nn.Softmax(0),
                 "cross_entropy": lambda t: F.cross_entropy(t, torch.tensor(0)),
             }.items()
+        ),
+        (lambda x, d: torch.func.vmap(cube)(x), r"^\S*cube\(f32\): vmap is not there: "),
+        (lambda x, d: torch.func.jvp(cube, (x,), (x,)), r"^\S*cube\(f32\): forward-mode derivatives are not there"),
+        (lambda x, d: F.sub(x, x[0, :3], alpha=0.5), r"^sub: the shapes \(2, 4\), \(3,\) don't broadcast together$"),
+        (lambda x, d: F.add(hg.Executor("cpu"), x, 3), "^add: input2 is a int; expected a torch.Tensor$"),
+        (lambda x, d: F.linear(hg.Executor("cpu"), x, x, 3), "^linear: bias is a int; expected a torch.Tensor$"),
+        (lambda x, d: F.mse_loss(hg.Executor("cpu"), x, 3), "^mse_loss: target is a int; expected a torch.Tensor$"),
+        (
+            lambda x, d: F.addmm(x.long()[:, :2], x.long(), x.long().T, alpha=2**53 + 1),
+            f"^addmm: alpha is {2**53 + 1}; beside torch.int64 expected a number that a double holds$",
         ),
         (lambda x, d: torch.func.jvp(F.std, (x,), (x,)), "^std: forward-mode derivatives are not there"),
         (lambda x, d: F.where(x > 0, x, "a"), "where: other is a str; expected a torch.Tensor"),
