@@ -244,6 +244,8 @@ class _Form:
             node = _node_of(self.composed, leaves, wanted, result.detach(), given, grads, between)
             if node is not None:
                 _add(self.known, leaves, wanted, self.composed.written, node, 0, 0, ())
+        except (torch.OutOfMemoryError, MemoryError):
+            pass  # a recording takes more memory than the call, which comes next and may have enough
         finally:
             native.torch_record(False)
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+import hologram as hg
 from hologram._ffi import native
 from hologram.errors import InternalError, LaunchCancelledError
 from hologram_torch import functional as F
@@ -546,7 +547,7 @@ class _Failing(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("place", ["forward", "backward"])
-@pytest.mark.parametrize("error", [LaunchCancelledError("stop"), torch.OutOfMemoryError("stop"), InternalError("stop")])
+@pytest.mark.parametrize("error", [LaunchCancelledError("stop"), InternalError("stop")])
 def test_what_is_raised_while_recording_is_told(error: Exception, place: str) -> None:
     """The second call is recorded, with its gradient; what a cancelled or broken one raises is not taken for it."""
     failing = False
@@ -561,6 +562,25 @@ def test_what_is_raised_while_recording_is_told(error: Exception, place: str) ->
     failing = True
     with pytest.raises(type(error), match="stop"):
         fused((x,))
+    failing = False
+    assert [fused((x,)).tolist() for _ in range(6)] == [[2.0, 2.0, 2.0]] * 6
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("short"), hg.OutOfMemoryError("short")])
+def test_a_recording_without_memory_is_given_up(error: Exception) -> None:
+    """It takes more than the call, which is then made; what that raises is told."""
+    failing, calls = True, 0
+
+    def function(x: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return _Failing.apply(x, error) if failing else OPERATIONS["scaled"](x, 2.0)
+
+    fused, x = Fused("short", function, 1), torch.ones(3, requires_grad=True)
+    assert [fused((x,)).tolist() for _ in range(4)] == [[2.0, 2.0, 2.0]] * 4
+    assert calls > 4
+    with pytest.raises(type(error), match="short"):
+        fused((x,)).sum().backward()
     failing = False
     assert [fused((x,)).tolist() for _ in range(6)] == [[2.0, 2.0, 2.0]] * 6
 

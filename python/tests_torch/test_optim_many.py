@@ -12,6 +12,7 @@ import pytest
 import torch
 from test_optim import KINDS
 
+import hologram as hg
 from hologram._ffi import native
 from hologram_torch import functional as F
 from hologram_torch import optim
@@ -299,3 +300,74 @@ def test_clipping_what_is_not_written_in_its_own_memory() -> None:
     p.grad, q.grad = torch.ones(3), torch.ones(1).expand(3)
     with pytest.raises(RuntimeError, match="single memory location"):
         optim.clip_grad_norm_([p, q], 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_that_share_memory(device: str, kind: str) -> None:
+    """Each step sees what those before it wrote, in their order: on a GPU too, where others' are one launch."""
+    name, options = KINDS[kind]
+
+    def stepped(together: bool) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(3)
+        memory = torch.randn(40, generator=generator).to(device)
+        params = [torch.nn.Parameter(memory[at : at + 12]) for at in (0, 5, 20, 28, 10)]
+        grads = [torch.randn(12, generator=generator).to(device) for _ in params]
+        groups = [params] if together else [[p] for p in params]
+        optimizers = [getattr(optim, name)(group, **options) for group in groups]
+        for _ in range(3):
+            for p, g in zip(params, grads):
+                p.grad = g.clone()
+            for optimizer in optimizers:
+                optimizer.step()
+        return [memory]
+
+    same(stepped(True), stepped(False))
+
+
+def launched(work: Callable[[], Any]) -> list[str]:
+    """Return the names of the kernels that work has a GPU run."""
+    work()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        work()
+        torch.cuda.synchronize()
+    return [e.name for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+
+
+@pytest.mark.skipif(not (torch.cuda.is_available() and hg.is_cuda_available()), reason="needs a CUDA device")
+def test_a_step_is_one_launch() -> None:
+    """Of all parameters of a dtype, whatever their shapes, each with its own bits; so is the scaling of clipping."""
+    for dtype, n in ((torch.float32, 300), (torch.bfloat16, 7)):
+        params = [torch.nn.Parameter(torch.randn(SHAPES[i % 6], device="cuda").to(dtype)) for i in range(n)]
+        alone = copy.deepcopy(params)
+        grads = [torch.randn_like(p) for p in params]
+
+        def give_all(to: list[torch.nn.Parameter], grads: list[torch.Tensor] = grads) -> None:
+            for p, g in zip(to, grads):
+                p.grad = g.clone()
+
+        give_all(params)
+        give_all(alone)
+        optimizer, others = optim.Adam(params), [optim.Adam([p]) for p in alone]
+        for _ in range(3):
+            optimizer.step()
+            for other in others:
+                other.step()
+        same([p.detach() for p in params], [p.detach() for p in alone])
+        assert len(launched(optimizer.step)) == 1
+        graph = torch.cuda.CUDAGraph()
+        captured = optim.SGD(params, lr=0.1)
+        for _ in range(2):
+            captured.step()
+        torch.cuda.synchronize()
+        before = [p.detach().clone() for p in params]
+        with torch.cuda.graph(graph):
+            captured.step()
+        assert len(launched(graph.replay)) == 1  # twice, the first time unseen
+        expected = copy.deepcopy(params)
+        for p, start, g in zip(expected, before, grads):
+            p.data.copy_(start)
+            p.grad = g.clone()
+        for _ in range(2):
+            optim.SGD(expected, lr=0.1).step()
+        same([p.detach() for p in params], [p.detach() for p in expected])
