@@ -146,6 +146,7 @@ func (g *gen) address(n *ir.Node) vreg {
 	writes := n.Op == ir.Op(isa.STG)
 	reach := p.lay.slots + int32(slotBytes*n.Mem.Slot) + slotReach
 	base := p.lay.slots + int32(slotBytes*n.Mem.Slot) + slotBase
+	kept := g.kept[n.Mem.Slot]
 	d := g.newReg(classGPR)
 	finish := func(e *encoder, in *inst) {
 		if r := e.info[in.d].reg; r != x86.None {
@@ -176,7 +177,7 @@ func (g *gen) address(n *ir.Node) vreg {
 		})
 		return d
 	}
-	g.inner(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
+	g.add(inst{d: d, a: head.reg, b: g.m, c: kept.base, k: kept.reach, inner: true, emit: func(e *encoder, in *inst) {
 		slow, done := e.NewLabel(), e.NewLabel()
 		if step == apart {
 			e.headOrZero(x86.RAX, head)
@@ -194,9 +195,9 @@ func (g *gen) address(n *ir.Node) vreg {
 			e.Test(x86.W64, regT, regT)
 			e.Jcc(x86.S, slow)
 			e.Lea(regT, x86.At(regT, int32(count-1)*int32(step)+int32(size)))
-			e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, reach))
+			e.opSlot(x86.CMP, regT, in.k, reach)
 			e.Jcc(x86.A, slow)
-			e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, base))
+			e.opSlot(x86.ADD, x86.RAX, in.c, base)
 			if writes {
 				e.StoreImm(x86.W32, x86.At(regArgs, flag), 0)
 			}
@@ -225,7 +226,7 @@ func (g *gen) address(n *ir.Node) vreg {
 		e.Lea(x86.RAX, x86.Mem{Base: regArgs, Index: x86.RAX, Scale: 1, Disp: buffer - int32(group)*int32(apart)})
 		e.Bind(done)
 		finish(e, in)
-	})
+	}})
 	return d
 }
 

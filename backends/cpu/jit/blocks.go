@@ -136,7 +136,7 @@ func (p *program) byBlocks() error {
 	s := &b.segments[len(b.segments)-1]
 	s.first = s.firstOnly(b.lin)
 	b.cross(p.fn.NumValues)
-	b.wide, b.packing = b.widest(p.fn.Body), b.packs(p)
+	b.wide, b.packing = b.widest(p, p.fn.Body), b.packs(p)
 	p.blocks = b
 	return nil
 }
@@ -212,7 +212,7 @@ func (p *program) accesses(lin []linear, r *ir.Region) (some, all bool) {
 }
 
 // widest reports whether vectors of 64-bit elements occur.
-func (b *blocks) widest(r *ir.Region) bool {
+func (b *blocks) widest(p *program, r *ir.Region) bool {
 	wide := func(v *ir.Value) bool {
 		_, constant := v.Const()
 		return !constant && v.Type.Numeric() && v.Type.Size() == 8 && (!b.lin[v.ID].known || b.lin[v.ID].vec)
@@ -228,7 +228,7 @@ func (b *blocks) widest(r *ir.Region) bool {
 				return true
 			}
 		}
-		if n.Op.IsInst() && (len(n.Results) == 0 || !b.lin[n.Results[0].ID].known) {
+		if n.Op.IsInst() && (len(n.Results) == 0 || !b.lin[n.Results[0].ID].known) && !p.scalar(b.lin, n) {
 			for _, v := range n.Args[n.AddrArgs():] { // an address is a head, or wide itself
 				if _, constant := v.Const(); constant && v.Type.Numeric() && v.Type.Size() == 8 {
 					return true
@@ -236,7 +236,7 @@ func (b *blocks) widest(r *ir.Region) bool {
 			}
 		}
 		for _, s := range n.Regions {
-			if b.widest(s) {
+			if b.widest(p, s) {
 				return true
 			}
 		}

@@ -345,6 +345,7 @@ func (g *gen) loopNode(n *ir.Node) {
 		over = g.newReg(g.maskClass())
 		g.assignMask(over, g.noLanes())
 	}
+	kept := g.keepSlots(r)
 	first := g.here()
 	g.bind(head)
 	g.roundHeads(carried)
@@ -405,6 +406,7 @@ func (g *gen) loopNode(n *ir.Node) {
 	}
 	g.loop(first)
 	g.bind(out)
+	g.kept = kept
 	switch {
 	case !g.p.escapes[n]:
 		g.m = before

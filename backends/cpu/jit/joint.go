@@ -258,6 +258,7 @@ func (g *gen) jointLoop(n *ir.Node) {
 	head, end, out := g.asm.NewLabel(), g.asm.NewLabel(), g.asm.NewLabel()
 	g.startHeads(c)
 	counter := g.counter(n, out)
+	kept := g.keepSlots(r)
 	first := g.here()
 	g.bind(head)
 	g.roundHeads(c)
@@ -271,6 +272,7 @@ func (g *gen) jointLoop(n *ir.Node) {
 	g.countDown(counter, head)
 	g.loop(first)
 	g.bind(out)
+	g.kept = kept
 	each(func() {
 		for i, v := range c.results {
 			g.set(v, params[g.u][i])
