@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
@@ -170,6 +172,72 @@ func TestQuotientsByConstants(t *testing.T) {
 						t.Errorf("%v, %v by %s%d: %v", l, ty, sign, d, err)
 					}
 				}
+			}
+		}
+	}
+}
+
+// Quotients and remainders of integers by what all lanes share are Go's: of 8 and 16 bits those
+// of all numbers, of more bits those beside multiples and at the ends of a type.
+func TestWholeQuotientsBySharedNumbers(t *testing.T) {
+	brief.Alone(t)
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, ty := range []isa.Type{isa.I8, isa.U8, isa.I16, isa.U16, isa.I32, isa.U32, isa.I64, isa.U64} {
+		v := verify(t, fmt.Sprintf("program p\nslot x %v\nslot q %[1]v\nslot m %[1]v\nparam y %[1]v\n  ldg.%[1]v x, x[index]\n  ldp.%[1]v y, y\n  div.%[1]v q, x, y\n  stg.%[1]v q, q[index]\n  rem.%[1]v q, x, y\n  stg.%[1]v q, m[index]\n  exit", ty))
+		most, size := ty.Mask(), ty.Size()
+		if ty.Signed() {
+			most >>= 1
+		}
+		var divisors []uint64
+		for y := uint64(1); ty.Bits() == 8 && y <= most; y++ {
+			divisors = append(divisors, y)
+		}
+		if ty.Bits() > 8 {
+			divisors = []uint64{1, 2, 3, 5, 7, 10, 11, 13, 16, 100, 127, 129, 255, 257, 641, most, most - 1, most/2 + 1, most / 3, most/2 - 1}
+			for range brief.Or(60, 12) {
+				divisors = append(divisors, 1+r.Uint64N(most), max(1, r.Uint64N(most)>>r.IntN(ty.Bits()-1)))
+			}
+		}
+		for _, y := range divisors {
+			if ty.Signed() && r.IntN(3) == 0 {
+				y = -y
+			}
+			y &= ty.Mask()
+			n := 3000
+			if ty.Bits() <= 16 {
+				n = 1 << ty.Bits()
+			}
+			var cells, quotients, remainders []byte
+			for i := range n {
+				x := uint64(i)
+				if ty.Bits() > 16 {
+					by := y
+					if ty.Signed() && int64(y<<(64-ty.Bits())) < 0 {
+						by = -y & ty.Mask()
+					}
+					if x = by*(r.Uint64()%(most/by)+uint64(r.IntN(2))) + uint64(r.IntN(3)) - 1; i%7 == 0 {
+						x = r.Uint64() >> r.IntN(64)
+					} else if i < 8 {
+						x = most + uint64(i) - 4
+					}
+					if ty.Signed() && i%2 == 0 {
+						x = -x
+					}
+				}
+				q, m := x&ty.Mask()/y, x&ty.Mask()%y
+				if ty.Signed() {
+					up := 64 - ty.Bits()
+					a, b := int64(x<<up)>>up, int64(y<<up)>>up
+					q, m = uint64(a/b), uint64(a%b)
+				}
+				for to, cell := range map[*[]byte]uint64{&cells: x, &quotients: q, &remainders: m} {
+					*to = append(*to, binary.LittleEndian.AppendUint64(nil, cell)[:size]...)
+				}
+			}
+			for _, l := range levels {
+				got := run(t, on(t, l, 1), v, linear(int64(n), 256), [][]byte{cells, make([]byte, len(cells)), make([]byte, len(cells))}, nil, []uint64{y})
+				require.Equal(t, quotients, got.slots[1], "%v, %v by %#x", l, ty, y)
+				require.Equal(t, remainders, got.slots[2], "%v, %v by %#x", l, ty, y)
 			}
 		}
 	}

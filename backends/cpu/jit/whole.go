@@ -19,6 +19,11 @@ import (
 // that all lanes share is multiplied with instead, by its reciprocal less 2^-51 of it. That
 // is too little however it and the product are rounded, so the product cut off is not too
 // large, and with x below 2^50 it is too small by at most 1, which x − q·y tells.
+//
+// Of 32 bits the reciprocal has 2^-50 more: the product is then not too small, and exceeds
+// x / y by less than x / y · 2^-49, which with x below 2^32 is less than the 1 / y that the next
+// integer is away. Integers of 8 and 16 bits are f32s, whose reciprocal has 2^-21 more; with
+// their signs, since what is cut off is rounded toward 0.
 
 const (
 	wholeBits  = 52 // of numbers that are divided
@@ -28,11 +33,17 @@ const (
 // whole is a divisor without its sign, as f64.
 type whole struct {
 	y, inverse vreg // inverse is 0 where lanes have their own
+	narrow     vreg // of 8 and 16 bits, which have nothing else: the reciprocal as f32, with the sign
+	zero       vreg // a mask: where the divisor is 0, for which the reciprocals of up to 32 bits are 0
 	limit      vreg // of 64 bits: numbers from here on are divided a lane at a time
 }
 
-// inverted is what a divisor is multiplied with for.
-func inverted(y float64) float64 { return 1 / y * (1 - 0x1p-51) }
+// What a reciprocal is multiplied with: see above.
+const (
+	lessOf64 = 1 - 0x1p-51
+	moreOf32 = 1 + 0x1p-50
+	moreOf16 = 1 + 0x1p-21
+)
 
 // magic has integers below 2^52 as the lowest bits of a float's digits.
 const magic = 0x433 << 52
@@ -74,19 +85,30 @@ func (g *gen) signs(size int, x vreg) vreg {
 // prepareWhole computes once what all quotients by y, an integer that lanes share, want.
 func (g *gen) prepareWhole(t isa.Type, y vreg) (d divisor) {
 	size := g.regSize(t)
+	d.whole.zero = g.equal(size, y, g.number(size, 0))
+	if t.Size() <= 2 {
+		one := g.op2(x86.DivPS, 4, g.float(4, 1), g.op1(x86.DQ2PS, 4, y))
+		d.whole.narrow = g.sel(4, d.whole.zero, g.number(4, 0), g.op2(x86.MulPS, 4, one, g.float(4, moreOf16)))
+		return d
+	}
 	if t.Signed() {
 		y = g.magnitude(size, y)
 	}
+	more := moreOf32
 	if size == 4 {
 		d.whole.y = g.toWhole(4, g.lowWords(y))
 	} else {
+		more = lessOf64
 		d.whole.y = g.toWhole(8, y)
 		below := g.op2(x86.SubQ, 8, y, g.number(8, 1)) // of 0 the largest
 		outside := g.cmpI(isa.U64, below, g.number(8, 1<<sharedBits-1), isa.GE)
 		d.whole.limit = g.sel(8, outside, g.number(8, 0), g.number(8, 1<<sharedBits))
 	}
 	one := g.op2(x86.DivPD, size, g.float(8, 1), d.whole.y)
-	d.whole.inverse = g.op2(x86.MulPD, size, one, g.float(8, 1-0x1p-51))
+	d.whole.inverse = g.op2(x86.MulPD, size, one, g.float(8, more))
+	if size == 4 {
+		d.whole.inverse = g.sel(8, d.whole.zero, g.number(8, 0), d.whole.inverse)
+	}
 	return d
 }
 
@@ -99,7 +121,7 @@ func (g *gen) wholeOf(n *ir.Node, y vreg) whole {
 			c = -c
 		}
 		if f := float64(c); c > 0 && f < 1<<sharedBits {
-			return whole{y: g.float(8, f), inverse: g.float(8, inverted(f)), limit: g.number(8, 1<<sharedBits)}
+			return whole{y: g.float(8, f), inverse: g.float(8, 1/f*lessOf64), limit: g.number(8, 1<<sharedBits)}
 		}
 	}
 	if w := g.divisorOf(v).whole; w.y != 0 {
@@ -144,6 +166,12 @@ func (g *gen) wholeQuotient(size int, rem bool, x vreg, w whole) vreg {
 		return g.fromWhole(size, q)
 	}
 	q := g.cut(size, g.op2(x86.MulPD, size, x, w.inverse))
+	if size == 4 {
+		if rem {
+			q = g.negatedDouble(size, q, w.y, x)
+		}
+		return g.fromWhole(size, q)
+	}
 	over := g.op2(x86.SubPD, size, g.negatedDouble(size, q, w.y, x), w.y) // the remainder of q + 1
 	negative := g.op1Imm(x86.SrlQ, size, over, 63)
 	if !rem {
@@ -173,14 +201,33 @@ func (g *gen) negatedDouble(size int, a, b, c vreg) vreg {
 func (g *gen) divideWhole(n *ir.Node) {
 	a, size, t := g.args(n), g.regSize(n.Type), n.Type
 	c, constant := n.Args[1].Const()
+	shared := g.divisorOf(n.Args[1]).whole
+	zero := shared.zero
+	if zero == 0 && (!constant || n.CanFault()) {
+		zero = g.equal(size, a[1], g.number(size, 0))
+	}
 	if n.CanFault() {
-		g.fault(n, isa.FaultDivide, g.equal(size, a[1], g.number(size, 0)), 0, t)
+		g.fault(n, isa.FaultDivide, zero, 0, t)
 	}
 	if constant && c == 0 {
 		g.set(n.Result(), g.number(size, 0))
 		return
 	}
 	rem, x, y := n.Op == ir.Op(isa.REM), a[0], a[1]
+	orZero := func(r vreg) vreg {
+		if shared.zero != 0 && !rem { // by a reciprocal of 0
+			return r
+		}
+		return g.sel(4, zero, g.number(4, 0), r)
+	}
+	if shared.narrow != 0 {
+		r := g.op1(x86.TPS2DQ, 4, g.op2(x86.MulPS, 4, g.op1(x86.DQ2PS, 4, x), shared.narrow))
+		if rem {
+			r = g.op2(x86.SubD, 4, x, g.op2(x86.MulLD, 4, r, y))
+		}
+		g.result(n, orZero(r))
+		return
+	}
 	var sign vreg
 	if t.Signed() {
 		x, y = g.magnitude(size, x), g.magnitude(size, y)
@@ -205,7 +252,7 @@ func (g *gen) divideWhole(n *ir.Node) {
 	}
 	switch {
 	case size == 4 && !constant:
-		r = g.sel(4, g.equal(4, a[1], g.number(4, 0)), g.number(4, 0), r)
+		r = orZero(r)
 	case size == 8:
 		var outside vreg
 		if w.limit != 0 {
