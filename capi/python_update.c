@@ -38,18 +38,19 @@ static bool prepare_batch(uint64_t executor, const hologram_call_args *args, int
 }
 
 /* Gathers the operands of launches of tensors of torch's, whose owner orders their memory on one stream. Nothing of Python
-   runs meanwhile. */
+   runs behind the first. False with an exception or, of what is to be launched one by one, without. */
 static bool gather_batch(request *r, const signature *s, py_handle *program, py_object *executor, py_object *arrays, ptrdiff_t all,
                          py_object *numbers, hologram_operand *to) {
+  outcome found;
   ptrdiff_t slots;
   bool fine;
   hologram_drain();
-  fine = prepare_update(r, s, program->handle, executor, arrays, 0, numbers) == DONE;
+  found = prepare_update(r, s, program->handle, executor, arrays, 0, numbers);
   slots = r->args.num_operands;
-  fine = fine && r->ordered && r->num_torch == slots; /* a tensor's stream is that of all */
+  fine = found == DONE && r->ordered && r->num_torch == slots; /* a tensor's stream is that of all */
   if (fine) memcpy(to, r->operands, (size_t)slots * sizeof *to);
   r->changed = false;
-  if (!request_end(r, true)) return false;
+  if (!request_end(r, found != FAILED)) return false;
   for (ptrdiff_t i = slots; i < all && fine; i++) {
     py_object *o = py.PyTuple_GetItem(arrays, i);
     ptrdiff_t same = i - i % slots;
@@ -101,11 +102,11 @@ static bool launch_together(const signature *s, py_handle *program, py_object *e
                    : HOLOGRAM_BUSY;
     }
     fine = fine && (status == HOLOGRAM_BUSY || work_check(status));
-    *done = queued;
+    if ((*done = queued)) sequence_spoil(); /* a recording is of single calls */
     for (ptrdiff_t from = 0; queued && from < all && fine; from += slots) fine = written(s, arrays, from);
   }
   free(operands);
-  return fine;
+  return fine && !py.PyErr_Occurred();
 }
 
 /* launch_each(executor, program, arrays, numbers): launches a program with the numbers on each so many of the arrays as it

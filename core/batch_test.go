@@ -16,6 +16,9 @@ import (
 // scaled is a program whose launches can be a batch: b += a·s.
 const scaled = "program p\nslot a f32\nslot b f32\nparam s f32\nldp.f32 s, s\nldg.f32 x, a[index]\nldg.f32 y, b[index]\nfma.f32 y, x, s, y\nstg.f32 y, b[index]\nexit"
 
+// copied is another: b = a.
+const copied = "program p\nslot a f32\nslot b f32\nldg.f32 x, a[index]\nstg.f32 x, b[index]\nexit"
+
 // batchRig is memory of others on which launches of a program are made.
 type batchRig struct {
 	ex     *Executor
@@ -115,6 +118,7 @@ func TestBatch(t *testing.T) {
 		"one reads what another wrote": {scaled, [][4]int64{one(0, 8, 100, 8), one(107, 8, 120, 8)}, false},
 		"one writes what another read": {scaled, [][4]int64{one(100, 8, 120, 8), one(0, 8, 107, 8)}, false},
 		"within another's":             {scaled, [][4]int64{one(0, 50, 100, 50), one(60, 2, 120, 2), one(70, 8, 160, 8)}, false},
+		"behind a longer one":          {copied, [][4]int64{one(0, 40, 100, 40), one(10, 2, 160, 2), one(180, 8, 20, 8)}, false},
 		"may fault":                    {"program p\n" + half + "sreg i, global_lane\nmul.u64 i, i, 4\nldg.f32 x, a[i]\nstg.f32 x, b[index]\nexit", [][4]int64{one(0, 8, 100, 16), one(8, 8, 120, 16)}, false},
 		"phase":                        {"program p\n" + half + "phase_adv 1\nldg.f32 x, a[index]\nstg.f32 x, b[index]\nexit", [][4]int64{one(0, 8, 100, 8), one(8, 8, 120, 8)}, false},
 	} {
@@ -167,6 +171,70 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	done, err = host.LaunchBatch(&x.call, 2, func(int) error { return nil })
 	require.NoError(t, err)
 	require.False(t, done, "a device that works while called")
+}
+
+// TestBatchesLeaveNothing makes batches that are done, refused and prepared, among single launches of the same layout.
+func TestBatchesLeaveNothing(t *testing.T) {
+	x := newBatchRig(t, asynctest.Options{Specialize: true}, scaled, 2000)
+	x.fill(t, 2000)
+	all := func(n int64) (list [][]Operand) {
+		for i := range n {
+			list = append(list, []Operand{x.view(4*i, 4), x.view(1000+4*i, 4)})
+		}
+		return list
+	}
+	from := func(c *Call, list [][]Operand) func(int) error {
+		return func(i int) error { copy(c.Operands, list[i]); return nil }
+	}
+	single := x.call
+	single.Operands = all(1)[0]
+	for i, n := range []int64{2, 3, 240, 2, 3} {
+		done, err := x.batch(all(n))
+		require.NoError(t, err)
+		require.True(t, done)
+		require.NoError(t, wait(x.ex.Call(&single)))
+		c := x.call
+		require.NoError(t, x.ex.PrepareBatch(&c, int(n), from(&c, all(n))))
+		require.NoError(t, wait(x.ex.Call(&single)))
+		for _, list := range [][][]Operand{all(5), {{x.view(1, 4), x.view(1001, 4)}, {x.view(5, 4), x.view(1005, 4)}}} {
+			if c.Try = true; i == 0 { // code of another number of launches, or alignment, is missing
+				_, err := x.ex.LaunchBatch(&c, len(list), from(&c, list))
+				wants(t, err, Busy, "")
+			}
+		}
+		require.NoError(t, wait(x.ex.Synchronize()))
+	}
+	doubled := all(1)
+	done, err := x.batch(append(doubled, doubled...))
+	require.NoError(t, err)
+	require.False(t, done)
+	for name, change := range map[string]func(c *Call){
+		"fuel":     func(c *Call) { c.Fuel = 1 << 40 },
+		"residues": func(c *Call) { c.Residue = new([NumClasses]uint64) },
+		"first":    func(c *Call) { c.First = new(uint64) },
+	} {
+		c := x.call
+		change(&c)
+		done, err := x.ex.LaunchBatch(&c, 2, from(&c, all(2)))
+		require.NoError(t, err, name)
+		require.False(t, done, name)
+	}
+	long := newBatchRig(t, asynctest.Options{}, "program p\nslot a f32\nslot b f32\nparam n u32\nldp.u32 n, n\nldg.f32 x, a[index]\nloop n, done\nadd.f32 x, x, 1.0\ndone:\nstg.f32 x, b[index]\nexit", 100)
+	for rounds, done := range map[int64]bool{3: true, 1 << 31: false} {
+		long.call.Scalars[0] = Int(rounds)
+		c := long.call
+		require.NoError(t, long.ex.PrepareBatch(&c, 2, func(i int) error {
+			copy(c.Operands, []Operand{long.view(int64(8*i), 4), long.view(int64(40+8*i), 4)})
+			return nil
+		}))
+		c.Try = true
+		found, err := long.ex.LaunchBatch(&c, 2, func(i int) error {
+			copy(c.Operands, []Operand{long.view(int64(8*i), 4), long.view(int64(40+8*i), 4)})
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, done, found, "%d rounds", rounds)
+	}
 }
 
 // TestBatchOfAGuest records a batch in the graph of the stream's owner.

@@ -18,7 +18,7 @@ func (s *stream) LaunchBatch(kn backends.Kernel, ls []*backends.Launch) (last ba
 		return 0, err
 	}
 	for _, l := range slices.Backward(ls) {
-		t, err := s.Launch(k, l)
+		t, err := s.launch(k, l, true)
 		if err != nil {
 			return last, err
 		}

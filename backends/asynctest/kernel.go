@@ -30,7 +30,10 @@ type kernel struct {
 }
 
 // special is a kind of launches that has code of its own.
-type special struct{ fuel, aligned, batch bool }
+type special struct {
+	fuel, aligned bool
+	batch         int
+}
 
 // Specialize is backends.Specializer's.
 func (k *kernel) Specialize(l *backends.Launch, try bool) error {
@@ -61,7 +64,7 @@ func (k *kernel) Specialize(l *backends.Launch, try bool) error {
 }
 
 func specialOf(l *backends.Launch) special {
-	s := special{l.Fuel > 0, true, l.Batch > 1}
+	s := special{l.Fuel > 0, true, l.Batch}
 	for i := range l.Slots {
 		s.aligned = s.aligned && l.Slots[i].Addr%16 == 0
 	}
@@ -119,6 +122,11 @@ func (k *kernel) Release() {
 // Launch queues a launch. It is described by what l says now; l's Record and
 // Phase are looked at when its time comes.
 func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	return s.launch(k, l, false)
+}
+
+// launch is Launch, or that of a launch of a batch.
+func (s *stream) launch(k backends.Kernel, l *backends.Launch, batched bool) (backends.Ticket, error) {
 	return s.submit(kindLaunch, func() (*task, error) {
 		kn, ok := k.(*kernel)
 		if !ok || kn.device != s.device {
@@ -126,6 +134,9 @@ func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket,
 		}
 		if kn.gone {
 			return nil, s.device.backend.breach("the kernel is released")
+		}
+		if (l.Batch > 0) != batched {
+			return nil, s.device.backend.breach("a launch says that it is one of %d queued together", l.Batch)
 		}
 		if err := kn.check(l); err != nil {
 			return nil, err

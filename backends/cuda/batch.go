@@ -133,6 +133,9 @@ func (s *stream) pass(k *kernel, members []member) (uint64, error) {
 		n++
 		m.launch = nil
 	}
+	if n == 0 {
+		return 0, errors.New("a batch has no room for a launch")
+	}
 	table.End(s.block, n)
 	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
 	s.form, s.depends, s.grids = f, false, append(s.grids[:0], grid{size: [3]uint32{blocks, 1, 1}})

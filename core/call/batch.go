@@ -19,6 +19,7 @@ type Batch struct {
 	bounds []*Bound
 	ls     []*backends.Launch // of bounds, by kernel
 	areas  []area
+	cost   float64 // in nanoseconds
 }
 
 // area is memory that a launch of a batch uses.
@@ -27,8 +28,8 @@ type area struct {
 	writes   bool
 }
 
-// longest is how many nanoseconds a launch of a batch may take: longer ones are worth cancelling.
-const longest = 10e6
+// longest is how many nanoseconds a batch may take: longer ones are worth cancelling.
+const longest = 20e6
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
@@ -42,11 +43,12 @@ func NewBatch(n int) *Batch {
 // Add adds a call on these operands, which is the batch's from now on. It reports false of
 // what cannot be part of a batch: then it is not.
 func (b *Batch) Add(x *Bound, operands []Operand) bool {
-	p := x.p
+	p, cost := x.p, x.Cost()
 	if !p.async || p.faults || p.phase || p.residue || len(p.steps) != 1 || p.workspace > 0 || x.first != nil || x.Borrows() ||
-		!(x.Cost() <= longest) {
+		!(b.cost+cost <= longest) {
 		return false
 	}
+	b.cost += cost
 	own := len(b.areas)
 	for _, written := range []bool{true, false} {
 		for i := range operands {
@@ -215,7 +217,7 @@ func (b *Batch) Leave() queue.Released {
 		left.calls[i] = x.p
 		x.letGo(0)
 		x.launches[0].Batch = 0
-		x.p.keep(x)
+		x.p.keepOf(x, maxKeptAll)
 	}
 	b.forget()
 	return left
@@ -282,7 +284,7 @@ func (b *Batch) Reset() {}
 func (b *Batch) Release() {
 	for _, x := range b.bounds {
 		x.launches[0].Batch = 0
-		x.Release()
+		x.release(maxKeptAll)
 	}
 	b.forget()
 }

@@ -520,7 +520,10 @@ func (b *Bound) Reset() {
 }
 
 // Release is queue.Work's. Nobody cancels the call any more.
-func (b *Bound) Release() {
+func (b *Bound) Release() { b.release(maxKept) }
+
+// release is Release of one of so many that may be kept.
+func (b *Bound) release(most int) {
 	for i, m := range b.mems {
 		if m != nil {
 			m.End()
@@ -531,14 +534,14 @@ func (b *Bound) Release() {
 	b.Reset()
 	b.line, b.residue, b.first, b.quiet = nil, nil, nil, false
 	p := b.p
-	p.keep(b)
+	p.keepOf(b, most)
 	p.Release()
 }
 
 // How many Bounds are kept for calls that are under way side by side, as on a
 // device that works by itself, beside the one of each prepared call: by a
 // prepared call as many as a stream has in flight, since making one costs as much
-// as the call; and by all of a device, since their Records take pinned memory.
+// as the call, or as a batch has; and by all of a device, since their Records take pinned memory.
 const (
 	maxKept    = queue.MaxFlight
 	maxKeptAll = 8192
@@ -563,12 +566,15 @@ func (p *Prepared) kept() *Bound {
 }
 
 // keep keeps a Bound for another call.
-func (p *Prepared) keep(b *Bound) {
+func (p *Prepared) keep(b *Bound) { p.keepOf(b, maxKept) }
+
+// keepOf is keep where so many may be kept.
+func (p *Prepared) keepOf(b *Bound, most int) {
 	if p.spare.CompareAndSwap(nil, b) {
 		return
 	}
 	p.mu.Lock()
-	kept := len(p.more) < maxKept && p.device.kept.Load() < maxKeptAll
+	kept := len(p.more) < most && p.device.kept.Load() < maxKeptAll
 	if kept {
 		p.more = append(p.more, b)
 		p.device.kept.Add(1)

@@ -104,9 +104,10 @@ def _together(grads: list[Tensor], like: bool) -> list[Tensor]:
     kind, room = None, 0
     for g, n in zip(grads, [g.numel() for g in grads]):
         own = None if like else (g.dtype, g.device)
-        if n > room or kind != own or g.layout is not torch.strided:
+        dense = g.layout is torch.strided
+        if not groups or n > room or kind != own or not dense:
             groups.append([])
-            kind, room = own, SMALL
+            kind, room = own, SMALL if dense else -1  # which nothing joins
         groups[-1].append(g)
         room -= n
     return [group[0] if len(group) == 1 else _flattened(group) for group in groups]

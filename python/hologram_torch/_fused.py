@@ -42,6 +42,9 @@ _MOST_INPUTS = 16
 _MOST_RECORDED = 3
 """How often a call is recorded until two in a row agree: what an operation does first of all may ask in other ways."""
 
+_WITHOUT_MEMORY = ("DefaultCPUAllocator", "out of memory")
+"""What the errors say by which torch's allocators but CUDA's tell that there is none."""
+
 _HELD_BYTES = 1 << 20
 """How large an input may be that a node keeps for the gradient of the gradient alone."""
 
@@ -246,6 +249,9 @@ class _Form:
                 _add(self.known, leaves, wanted, self.composed.written, node, 0, 0, ())
         except (torch.OutOfMemoryError, MemoryError):
             pass  # a recording takes more memory than the call, which comes next and may have enough
+        except RuntimeError as error:
+            if isinstance(error, HologramError) or not any(text in str(error) for text in _WITHOUT_MEMORY):
+                raise
         finally:
             native.torch_record(False)
 

@@ -80,18 +80,20 @@ def _called(title: str) -> str:
     found, frame = title, sys._getframe(1)
     while frame.f_back is not None:
         frame = frame.f_back
-        if frame.f_code.co_name in names and frame.f_globals.get("__name__", "").startswith("hologram_torch."):
+        module = frame.f_globals.get("__name__")
+        if frame.f_code.co_name in names and isinstance(module, str) and module.startswith("hologram_torch."):
             found = frame.f_code.co_name
     return found
 
 
-def _refuse_tangents(name: str, arguments: Sequence[Any]) -> None:
-    """Refuse tensors with a forward-mode derivative, which would be lost."""
-    for value in arguments:
-        if isinstance(value, (list, tuple)):
-            _refuse_tangents(name, value)
-        elif isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
-            raise NotImplementedError(f"{name}: {_NO_TANGENTS}")
+def _has_tangents(arguments: Sequence[Any]) -> bool:
+    """Whether tensors have a forward-mode derivative, which would be lost."""
+    return any(
+        _has_tangents(value)
+        if isinstance(value, (list, tuple))
+        else isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None
+        for value in arguments
+    )
 
 
 def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -253,8 +255,8 @@ class Operation:
     def __call__(self, *arguments: Any) -> Any:
         """Compute the result, recorded where autograd records."""
         if is_dynamo_compiling() or unusual():
-            if not is_dynamo_compiling() and forward_ad._current_level >= 0:
-                _refuse_tangents(self.shown(arguments), arguments)
+            if not is_dynamo_compiling() and forward_ad._current_level >= 0 and _has_tangents(arguments):
+                raise NotImplementedError(f"{self.shown(arguments)}: {_NO_TANGENTS}")
             if transforms() and not is_dynamo_compiling():
                 return self._transform(arguments)
             return self.operator(*arguments)

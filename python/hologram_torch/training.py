@@ -278,6 +278,11 @@ def fit(
             _end_of_epoch(run, model, validate, scheduler, stop, logs)
             if checkpoint is not None:
                 run.save(checkpoint)
+    except BaseException:
+        with contextlib.suppress(Exception):  # as where the device is lost
+            run.read()
+        told = told or _told(run)  # what mostly comes before
+        raise
     finally:
         for one in logs:
             one.close()

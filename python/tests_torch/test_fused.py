@@ -566,7 +566,14 @@ def test_what_is_raised_while_recording_is_told(error: Exception, place: str) ->
     assert [fused((x,)).tolist() for _ in range(6)] == [[2.0, 2.0, 2.0]] * 6
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("short"), hg.OutOfMemoryError("short")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("short"),
+        hg.OutOfMemoryError("short"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: short"),
+    ],
+)
 def test_a_recording_without_memory_is_given_up(error: Exception) -> None:
     """It takes more than the call, which is then made; what that raises is told."""
     failing, calls = True, 0

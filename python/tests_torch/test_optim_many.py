@@ -281,6 +281,20 @@ def test_clipping_of_more_than_are_one(device: str) -> None:
     same([p.grad for p in params if p.grad is not None], grads)
 
 
+def test_clipping_begins_with_what_is_empty_or_sparse(device: str) -> None:
+    for shapes in ([(0,)], [(0,), (3,)], [(0, 2), (0,), (5,), (0,)]):
+        params = [torch.nn.Parameter(torch.empty(shape, device=device)) for shape in shapes]
+        for p in params:
+            p.grad = torch.randn(p.shape, device=device)
+        grads = [p.grad.clone() for p in params if p.grad is not None]
+        same(optim.clip_grad_norm_(params, 0.5, 2.0), clipped(grads, 0.5, 2.0))
+        same([p.grad for p in params if p.grad is not None], grads)
+    sparse, dense = (torch.nn.Parameter(torch.zeros(3, device=device)) for _ in range(2))
+    sparse.grad, dense.grad = torch.ones(3, device=device).to_sparse(), torch.ones(3, device=device)
+    with pytest.raises(TypeError, match="dense"):
+        optim.clip_grad_norm_([sparse, dense], 1.0)
+
+
 def test_clipping_numbers_beside_wider_gradients(device: str) -> None:
     """A gradient without dimensions is multiplied in the norm's dtype, where that is the wider, and rounded once."""
     for seed in range(8):
@@ -371,3 +385,21 @@ def test_a_step_is_one_launch() -> None:
         for _ in range(2):
             optim.SGD(expected, lr=0.1).step()
         same([p.detach() for p in params], [p.detach() for p in expected])
+
+
+@pytest.mark.skipif(not (torch.cuda.is_available() and hg.is_cuda_available()), reason="needs a CUDA device")
+def test_a_batch_is_no_part_of_a_recording() -> None:
+    """Which repeats single calls: it is spoiled, so that nothing is repeated without the batch."""
+    params = [torch.nn.Parameter(torch.ones(8, device="cuda")) for _ in range(4)]
+    for p in params:
+        p.grad = torch.ones_like(p)
+    optimizer = optim.SGD(params, lr=0.5)
+    optimizer.step()
+    optimizer.step()
+    native.torch_record(True)
+    try:
+        optimizer.step()
+        assert native.torch_recorded() < 0
+    finally:
+        native.torch_record(False)
+    assert [p.tolist() for p in params] == [[-0.5] * 8] * 4

@@ -307,6 +307,20 @@ def test_losses_of_a_device_are_read_when_they_are_shown(monkeypatch: pytest.Mon
     assert events == [*["step"] * 4, *["read"] * 4, "step", "step", "read", "read"] * 2 and outcome.losses == [3.5] * 2
 
 
+def test_a_loss_that_is_nan_is_told_though_a_later_step_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Distant, "events", [])
+    model = torch.nn.Linear(2, 1)
+
+    def loss(m: torch.nn.Module, batch: float) -> Tensor:
+        if batch == 5:
+            raise KeyError("five")
+        return (m(torch.ones(2)).sum() * 0 + (math.nan if batch == 3 else batch)).as_subclass(Distant)
+
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    with pytest.warns(RuntimeWarning, match="the loss is NaN at step 3"), pytest.raises(KeyError, match="five"):
+        training.fit(model, optimizer, loss, [float(i + 1) for i in range(6)], epochs=1, progress=False)
+
+
 def test_the_bar_reads_losses_as_often_as_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
 
