@@ -73,6 +73,7 @@ TORCH = [
     Torch("nn", "nn", "cuda or gpus"),
     Torch("fused", "fused", "cuda"),
     Torch("optim", "optim", "cuda"),
+    Torch("optim, many", "optim_many", "cuda or one_launch or batch"),
     Torch("others", "dropout embedding functional memory quick utils", "cuda or gpus"),
     Torch("captures", "captures", "not cpu"),
     Torch("training", "training training_resumed training_steps", "not flat"),
