@@ -117,6 +117,7 @@ UNBOUND = {
     *("last_error", "last_fault", "set_interrupt", "trace", "event_wait", "event_cancel", "event_free"),
     *("buffer_to_dlpack", "buffer_lend", "buffer_from_dlpack", "dlpack_free", "last_shortage"),
     *("buffer_transfer", "executor_outcome"),  # by transfer and outcome, which give events
+    *("launch_batch", "prepare_batch"),  # by launch_each
 }
 
 LIBRARY = ctypes.CDLL(_ffi.path)
@@ -512,6 +513,23 @@ def test_a_trace_tells_no_owner(host: hg.Executor) -> None:
     line, event = Line(lambda *_: None), ctypes.c_uint64()
     assert LIBRARY.hologram_trace(host.handle, ctypes.byref(args), 0, line, None, ctypes.byref(event)) == 2
     assert "args->deleter is given; a trace takes buffers alone" in last_error() and not told
+
+
+def test_batches_that_are_none(host: hg.Executor) -> None:
+    """Nothing is launched, and done is 0, of what is refused or left to single launches, as on a device of the host's."""
+    args = CallArgs(size=ctypes.sizeof(CallArgs), op=-1, num_dims=-1, program=handles_of(host)["program"][0])
+    done = ctypes.c_int32(7)
+    for count, given, status, text in (
+        (0, args, 2, "launch_batch: count is 0; expected at least 1"),
+        (2, CallArgs(size=8), 2, "args->size is 8"),
+        (2, CallArgs(size=ctypes.sizeof(CallArgs), op=0, num_dims=-1), 2, "expected launches of a program"),
+        (2, args, 0, ""),
+    ):
+        done.value = 7
+        assert LIBRARY.hologram_launch_batch(host.handle, ctypes.byref(given), count, ctypes.byref(done)) == status
+        assert done.value == 0 and text in last_error()
+    assert LIBRARY.hologram_launch_batch(host.handle, ctypes.byref(args), 2, None) == 2
+    assert LIBRARY.hologram_prepare_batch(host.handle, ctypes.byref(args), 2) == 0
 
 
 def test_what_is_described(host: hg.Executor) -> None:
