@@ -124,9 +124,9 @@ type Prepared struct {
 	spare atomic.Pointer[Bound]
 	// batched is of how many launches the last batch was for which code was made, of the best alignment.
 	batched atomic.Int64
-	mu    lock.Mutex[lock.Last]
-	more  []*Bound
-	lines []*memory.Line // on which the call was published
+	mu      lock.Mutex[lock.Last]
+	more    []*Bound
+	lines   []*memory.Line // on which the call was published
 }
 
 // operandUse is what a call does with an operand.
