@@ -516,7 +516,7 @@ def test_a_trace_tells_no_owner(host: hg.Executor) -> None:
 
 
 def test_batches_that_are_none(host: hg.Executor) -> None:
-    """Nothing is launched, and done is 0, of what is refused or left to single launches, as on a device of the host's."""
+    """Nothing is launched, and done is 0, of what is refused or left to single launches, as on the host's device."""
     args = CallArgs(size=ctypes.sizeof(CallArgs), op=-1, num_dims=-1, program=handles_of(host)["program"][0])
     done = ctypes.c_int32(7)
     for count, given, status, text in (
