@@ -32,7 +32,6 @@ from hologram_torch._calls import (
 )
 from hologram_torch._executors import using
 from hologram_torch._fused import Fused
-from hologram_torch._gather import EMBEDDING
 from hologram_torch._operands import broadcast
 from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled, widened
 from hologram_torch._reductions import dimension, dimensions, index
@@ -576,42 +575,3 @@ def floating(what: str, x: Tensor) -> Tensor:
     if not x.dtype.is_floating_point:
         raise DTypeError(f"{what}: input has dtype {x.dtype}; expected a floating-point dtype")
     return x
-
-
-# ---- tables
-
-
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: Optional[int] = None,
-    max_norm: Optional[float] = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """Return the rows of weight that input numbers; see torch.nn.functional.embedding.
-
-    A row's gradient is the sum over the places that name it, in their order: the same bits on every run and device.
-
-    Raises:
-        IndexError: A number names no row, on the CPU; on a GPU it is the next synchronisation that says so.
-        ValueError: sparse is given: gradients are dense.
-    """
-    for value in (input, weight):
-        tensors("embedding", value)
-    if sparse:
-        raise InvalidArgumentError("embedding: sparse gradients are not there; leave sparse=False")
-    padding = -1
-    if padding_idx is not None:
-        if isinstance(padding_idx, bool) or not isinstance(padding_idx, int):
-            raise TypeError(f"embedding: padding_idx is {padding_idx!r}; expected an integer")
-        rows = weight.shape[0]
-        if not -rows <= padding_idx < rows:
-            raise InvalidArgumentError(f"embedding: padding_idx is {padding_idx}; weight has {rows} rows")
-        padding = padding_idx % rows
-    if max_norm is not None:
-        with torch.no_grad():
-            torch.embedding_renorm_(weight, input.contiguous(), max_norm, norm_type)
-    found: Tensor = EMBEDDING(weight, input, padding, scale_grad_by_freq)
-    return found

@@ -6,18 +6,19 @@ bits however the work is cut, without atomics on floats. The 16-bit floats are a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
 from hologram import ops
-from hologram.errors import DTypeError, ProgramFault
+from hologram.errors import DTypeError, InvalidArgumentError, ProgramFault
+from hologram_torch._calls import tensors
 from hologram_torch._executors import executor_for
 from hologram_torch._operands import ATLAS
 from hologram_torch._operation import Operation
 
-__all__ = ["EMBEDDING"]
+__all__ = ["embedding"]
 
 
 def place(wrong: Tensor) -> tuple[int, ...]:
@@ -111,3 +112,39 @@ EMBEDDING = _Embedding("embedding", "(Tensor weight, Tensor index, int padding, 
 GRADIENT = _EmbeddingGradient(
     "embedding_gradient", "(Tensor gradient, Tensor index, int rows, int padding, bool share) -> Tensor"
 )
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: Optional[int] = None,
+    max_norm: Optional[float] = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Return the rows of weight that input numbers; see torch.nn.functional.embedding.
+
+    A row's gradient is the sum over the places that name it, in their order: the same bits on every run and device.
+
+    Raises:
+        IndexError: A number names no row, on the CPU; on a GPU it is the next synchronisation that says so.
+        ValueError: sparse is given: gradients are dense.
+    """
+    for value in (input, weight):
+        tensors("embedding", value)
+    if sparse:
+        raise InvalidArgumentError("embedding: sparse gradients are not there; leave sparse=False")
+    padding = -1
+    if padding_idx is not None:
+        if isinstance(padding_idx, bool) or not isinstance(padding_idx, int):
+            raise TypeError(f"embedding: padding_idx is {padding_idx!r}; expected an integer")
+        rows = weight.shape[0]
+        if not -rows <= padding_idx < rows:
+            raise InvalidArgumentError(f"embedding: padding_idx is {padding_idx}; weight has {rows} rows")
+        padding = padding_idx % rows
+    if max_norm is not None:
+        with torch.no_grad():
+            torch.embedding_renorm_(weight, input.contiguous(), max_norm, norm_type)
+    found: Tensor = EMBEDDING(weight, input, padding, scale_grad_by_freq)
+    return found

@@ -21,7 +21,6 @@ from hologram_torch._functions import (
     div,
     dropout,
     elu,
-    embedding,
     erf,
     exp,
     exp2,
@@ -60,6 +59,7 @@ from hologram_torch._functions import (
     var,
     where,
 )
+from hologram_torch._gather import embedding
 from hologram_torch._losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
