@@ -218,12 +218,13 @@ type Stream interface {
 // Batcher is a Stream that queues launches together: for many small ones the device, and
 // whoever queues, takes less time.
 type Batcher interface {
-	// LaunchBatch queues launches of k, none of which writes what another reads or writes, in
-	// whatever order, as Launch would each; it returns a ticket that passes when all have.
-	// Their Batch says how many they are, and their Params are the same but for those by
-	// ir.Func.Given. Nobody asks for their Records. With an error the ticket, if it is not 0,
-	// is of those that are queued.
-	LaunchBatch(k Kernel, ls []*Launch) (Ticket, error)
+	// LaunchBatch queues n launches of k, none of which writes what another reads or writes,
+	// in whatever order, as Launch would each; it returns a ticket that passes when all have.
+	// launch is asked for each as often as need be, and each is valid until it is asked for
+	// the next. Their Batch is at least n, and their Params are the same but for those by
+	// ir.Func.Given. They have no Records. With an error the ticket, if it is not 0, is of
+	// those that are queued.
+	LaunchBatch(k Kernel, n int, launch func(i int) *Launch) (Ticket, error)
 }
 
 // Timer is a Stream that can tell when the device did its work.

@@ -13,9 +13,10 @@ import (
 // args is of one launch, but that its operands are those of all, one launch's after the
 // other's. They are memory of others with HOLOGRAM_ORDERED. Either all is queued or, where
 // done_out receives 0, nothing, because the launches are to be made one by one: as on a
-// device that works while called, or where one uses what another writes. It waits for
-// nothing, as with HOLOGRAM_TRY: with HOLOGRAM_BUSY it may be that hologram_prepare_batch
-// makes what is missing.
+// device that works while called, or where one uses what another writes. With an error
+// done_out receives 1 if the device failed behind some of them. It waits for nothing, as
+// with HOLOGRAM_TRY: with HOLOGRAM_BUSY it may be that hologram_prepare_batch makes what is
+// missing.
 //
 //export go_launch_batch
 func go_launch_batch(executor C.hologram_executor, args *C.hologram_call_args, count C.int32_t, done_out *C.int32_t) (status C.int32_t) {

@@ -101,9 +101,9 @@ static bool launch_together(const signature *s, py_handle *program, py_object *e
                    ? hologram_launch_batch(handle, &r.args, count, &queued)
                    : HOLOGRAM_BUSY;
     }
-    fine = fine && (status == HOLOGRAM_BUSY || work_check(status));
     if ((*done = queued)) sequence_spoil(); /* a recording is of single calls */
-    for (ptrdiff_t from = 0; queued && from < all && fine; from += slots) fine = written(s, arrays, from);
+    for (ptrdiff_t from = 0; queued && from < all && fine; from += slots) fine = written(s, arrays, from); /* also if the device failed behind some */
+    fine = fine && (status == HOLOGRAM_BUSY || work_check(status));
   }
   free(operands);
   return fine && !py.PyErr_Occurred();

@@ -10,61 +10,61 @@ import (
 // LaunchBatch launches a program n times, together if the device can: next puts the
 // operands of each launch, in turn, into c, whose memory of others is Ordered. It is all or
 // nothing: done is false if they are to be launched one by one, as where one uses what
-// another writes. Like a call with Try, which c is, it waits for nothing: what is missing,
-// ErrBusy says, PrepareBatch makes.
+// another writes. With an error done is true if the device failed behind some. Like a call
+// with Try, which c is, it waits for nothing: what is missing, ErrBusy says, PrepareBatch makes.
 func (ex *Executor) LaunchBatch(c *Call, n int, next func(i int) error) (done bool, err error) {
-	b, fits, err := ex.batch(c, n, next)
-	if err != nil || !fits {
-		return false, ex.device.loss.Tell(err)
+	queued := new(bool)
+	b, err := ex.batch(c, n, next, queued)
+	if b != nil {
+		_, err = ex.put(b, c.Stream, c.Ordered, queue.How{Try: true})
 	}
-	_, err = ex.put(b, c.Stream, c.Ordered, queue.How{Try: true})
-	return err == nil, ex.device.loss.Tell(err)
+	return *queued, ex.device.loss.Tell(err)
 }
 
 // PrepareBatch makes what LaunchBatch needs, and launches nothing. It may take long; c's Stop
 // is asked meanwhile.
 func (ex *Executor) PrepareBatch(c *Call, n int, next func(i int) error) error {
-	b, fits, err := ex.batch(c, n, next)
-	if fits && err == nil {
+	b, err := ex.batch(c, n, next, new(bool))
+	if b != nil {
 		b.Release()
 	}
 	return ex.device.loss.Tell(err)
 }
 
-// batch binds launches as one piece of work, if they can be that.
-func (ex *Executor) batch(c *Call, n int, next func(i int) error) (all *call.Batch, fits bool, err error) {
+// batch makes launches one piece of work; nil, if they cannot be that.
+func (ex *Executor) batch(c *Call, n int, next func(i int) error, queued *bool) (all *call.Batch, err error) {
 	if !ex.device.Info.Asynchronous || !c.Ordered || c.Program == nil || c.Fuel > 0 || c.Residue != nil || c.First != nil || profile.On() != nil {
-		return nil, false, nil
+		return nil, nil
 	}
-	all = call.NewBatch(n)
+	b := call.NewBatch(c.Try, queued)
 	defer func() {
-		if !fits || err != nil {
-			all.Release()
-			all = nil
+		if all == nil {
+			b.Release()
 		}
 	}()
 	d := drafts.Get().(*draft)
-	defer func() { d.release() }()
+	defer d.release()
 	for i := range n {
 		if err := next(i); err != nil {
-			return all, false, err
+			return nil, err
 		}
 		clear(d.operands)
 		d.operands = d.operands[:0]
-		b, _, err := ex.bind(d, c, nil)
+		p, _, err := ex.prepare(d, c, nil)
 		if err != nil {
-			return all, false, err
+			return nil, err
 		}
-		if !all.Add(b, d.operands) {
-			b.Release()
-			return all, false, nil
+		if fits, err := b.Add(p, d.operands, c.Scalars); !fits {
+			p.Release()
+			endAll(d.operands)
+			return nil, err
 		}
 	}
-	if !all.Independent() {
-		return all, false, nil
+	if !b.Independent() {
+		return nil, nil
 	}
-	if err := all.Specialize(c.Try, &d.request); err != nil {
-		return all, false, status.FromBackend(d.request.What(), err)
+	if err := b.Specialize(&d.request); err != nil {
+		return nil, status.FromBackend(d.request.What(), err)
 	}
-	return all, true, nil
+	return b, nil
 }

@@ -173,6 +173,17 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	require.False(t, done, "a device that works while called")
 }
 
+// TestBatchOfBuffers leaves buffers to single calls, and in use by none.
+func TestBatchOfBuffers(t *testing.T) {
+	x := newBatchRig(t, asynctest.Options{}, scaled, 200)
+	b := floats(t, x.ex, make([]float32, 8)...)
+	done, err := x.batch([][]Operand{{x.view(0, 8), x.view(100, 8)}, {x.view(8, 8), {Buffer: b}}})
+	require.NoError(t, err)
+	require.False(t, done)
+	b.Free()
+	require.Zero(t, x.ex.device.MemoryStats().InUse)
+}
+
 // TestBatchesLeaveNothing makes batches that are done, refused and prepared, among single launches of the same layout.
 func TestBatchesLeaveNothing(t *testing.T) {
 	x := newBatchRig(t, asynctest.Options{Specialize: true}, scaled, 2000)

@@ -222,9 +222,9 @@ type named interface {
 	What() string
 }
 
-// bind looks up what the call is about, prepares it and binds it. outcome says
-// whether the caller has to wait for that.
-func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcome bool, err error) {
+// prepare looks up what the call is about, into d, counts work on its memory, and prepares
+// it. borrows says whether that has an owner.
+func (ex *Executor) prepare(d *draft, c *Call, owner *owner) (p *call.Prepared, borrows bool, err error) {
 	r := &d.request
 	r.Op, r.Dims, r.Grid, r.Block, r.Fuel, r.Stop = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0, d.asked
 	d.ex, d.stop, d.cancels = ex, c.Stop, ex.cancels.Load()
@@ -241,7 +241,6 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 	if c.Ordered && (c.Stream == 0 || owner != nil) {
 		return nil, false, Errorf(Invalid, "%s: memory of others is in the order of a stream, which must be given, and nobody is told of its end: no deleter", r.What())
 	}
-	borrows := false
 	for i := range c.Operands {
 		d.operands = append(d.operands, call.Operand{})
 		foreign, err := ex.lookUp(&d.operands[i], &c.Operands[i], r, i, owner, c)
@@ -252,11 +251,20 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 		borrows = borrows || foreign
 	}
 	r.Operands = d.operands
-	p, err := table.Get(r, c.Try)
-	if err != nil {
+	if p, err = table.Get(r, c.Try); err != nil {
 		endAll(d.operands)
 		return nil, false, err
 	}
+	return p, borrows, nil
+}
+
+// bind prepares a call and binds it. outcome says whether the caller has to wait for that.
+func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcome bool, err error) {
+	p, borrows, err := ex.prepare(d, c, owner)
+	if err != nil {
+		return nil, false, err
+	}
+	r := &d.request
 	b, err = p.Bind(&ex.device.call, d.operands, c.Scalars, c.Try, r)
 	if err != nil {
 		p.Release()

@@ -9,10 +9,16 @@ import (
 
 // LaunchBatch is backends.Batcher's. It tells of launches that are not as that demands, and
 // makes them in the opposite order.
-func (s *stream) LaunchBatch(kn backends.Kernel, ls []*backends.Launch) (last backends.Ticket, err error) {
+func (s *stream) LaunchBatch(kn backends.Kernel, n int, launch func(i int) *backends.Launch) (last backends.Ticket, err error) {
 	k, ok := kn.(*kernel)
 	if !ok {
 		return 0, errors.New("asynctest: the kernel is of another backend")
+	}
+	ls := make([]*backends.Launch, n)
+	for i := range ls {
+		l := *launch(i)
+		l.Slots, l.Params = slices.Clone(l.Slots), slices.Clone(l.Params)
+		ls[i] = &l
 	}
 	if err := k.apart(ls); err != nil {
 		return 0, err

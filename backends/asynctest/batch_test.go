@@ -37,7 +37,7 @@ func TestBatchesThatShareMemory(t *testing.T) {
 				ls = append(ls, &l)
 			}
 			c.change(ls)
-			ticket, err := r.s.LaunchBatch(r.k, ls)
+			ticket, err := r.s.LaunchBatch(r.k, len(ls), func(i int) *backends.Launch { return ls[i] })
 			if c.told == "" {
 				require.NoError(t, err)
 				require.NoError(t, r.s.Wait(ticket, time.Minute))

@@ -21,7 +21,7 @@ func (k *kernel) batch(l *backends.Launch) int {
 	if l.Batch < 2 || !k.program.Batches || !k.proved || l.Fuel > 0 {
 		return 0
 	}
-	if read, written := k.reaches(l); read+written > batchBytes {
+	if read, written := k.reaches(l); read+written > batchBytes || l.N > batchBytes {
 		return 0
 	}
 	size := ptx.NarrowBatch
@@ -34,30 +34,19 @@ func (k *kernel) batch(l *backends.Launch) int {
 	return size
 }
 
-// member is a launch of a batch on its way to the driver.
-type member struct {
-	launch *backends.Launch // nil: it is queued
-	form   form
-}
-
 // LaunchBatch is backends.Batcher's.
-func (s *stream) LaunchBatch(kn backends.Kernel, ls []*backends.Launch) (last backends.Ticket, err error) {
+func (s *stream) LaunchBatch(kn backends.Kernel, n int, launch func(i int) *backends.Launch) (backends.Ticket, error) {
 	k, ok := kn.(*kernel)
 	if !ok || k.device != s.device {
 		return 0, errors.New("cuda: launch: the kernel is of another device")
 	}
-	for _, l := range ls {
-		if err := k.check(l); err != nil {
-			return 0, err
-		}
-	}
-	alone, err := s.batches(k, ls, &last)
-	for _, l := range alone {
+	last, alone, err := s.batches(k, n, launch)
+	for _, i := range alone {
 		if err != nil {
 			break
 		}
 		var t backends.Ticket
-		if t, err = s.Launch(k, l); err == nil {
+		if t, err = s.Launch(k, launch(i)); err == nil {
 			last = t
 		}
 	}
@@ -65,79 +54,82 @@ func (s *stream) LaunchBatch(kn backends.Kernel, ls []*backends.Launch) (last ba
 }
 
 // batches queues those launches that go in batches, and returns the others.
-func (s *stream) batches(k *kernel, ls []*backends.Launch, last *backends.Ticket) (alone []*backends.Launch, err error) {
+func (s *stream) batches(k *kernel, n int, launch func(i int) *backends.Launch) (last backends.Ticket, alone []int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
-		return nil, fmt.Errorf("cuda: launch: %w", err)
+		return 0, nil, fmt.Errorf("cuda: launch: %w", err)
 	}
-	s.members = s.members[:0]
-	defer func() { clear(s.members[:cap(s.members)]) }()
-	for _, l := range ls {
+	s.left = s.left[:0]
+	for i := range n {
+		s.left = append(s.left, i)
+	}
+	for len(s.left) > 0 {
+		t, err := s.pass(k, launch, &alone)
+		if err != nil {
+			return last, nil, err
+		}
+		if t > 0 {
+			last = backends.Ticket(t)
+		}
+	}
+	return last, alone, nil
+}
+
+// pass queues the first of the launches that are left and those of its form, as many as go in
+// one launch of the driver's; what cannot go so is alone. It looks at all before it queues any.
+func (s *stream) pass(k *kernel, launch func(i int) *backends.Launch, alone *[]int) (uint64, error) {
+	var v *variant
+	blocks, n, rest := uint32(0), 0, s.left[:0]
+	own := k.program.Layout.Bytes
+	if len(s.packed) < own {
+		s.packed = make([]byte, own)
+	}
+	for _, i := range s.left {
+		l := launch(i)
+		if err := k.check(l); err != nil {
+			return 0, err
+		}
 		if l.N == 0 {
 			continue
 		}
 		k.program.Layout.Fuse(l, &s.space)
 		f := k.form(l, &s.space)
 		if f.Batch == 0 {
-			alone = append(alone, l)
-		} else {
-			s.members = append(s.members, member{l, f})
-		}
-	}
-	for i := range s.members {
-		for s.members[i].launch != nil {
-			t, err := s.pass(k, s.members[i:])
-			if err != nil {
-				return nil, fmt.Errorf("cuda: launch: %w", s.device.classified(err))
-			}
-			*last = backends.Ticket(t)
-		}
-	}
-	return alone, nil
-}
-
-// pass queues the first of some members and those after it of its form, as many as go in
-// one launch of the driver's.
-func (s *stream) pass(k *kernel, members []member) (uint64, error) {
-	f := members[0].form
-	v, err := k.variant(f)
-	if err != nil {
-		return 0, err
-	}
-	table, blocks, n := v.table, uint32(0), 0
-	own := k.program.Layout.Bytes
-	if len(s.packed) < own {
-		s.packed = make([]byte, own)
-	}
-	s.block = s.device.api.Parameter(s.sub, f.Batch)
-	s.surround(&backends.Launch{})
-	for i := range members {
-		m := &members[i]
-		if m.launch == nil || m.form != f {
+			*alone = append(*alone, i)
 			continue
 		}
-		k.program.Layout.Fuse(m.launch, &s.space)
-		lanes, shared := s.deal(k, m.launch, f)
-		size := s.grids[0].size
-		if n == table.Room() || size[1] != 1 || blocks+size[0] > maxGridX {
-			break
+		if n > 0 && (f != v.form || n == v.table.Room()) {
+			rest = append(rest, i)
+			continue
 		}
-		k.program.Layout.Pack(s.packed[:own], m.launch, &s.space, &s.env)
+		lanes, shared := s.deal(k, l, f)
 		if n == 0 {
+			var err error
+			if v, err = k.variant(f); err != nil {
+				return 0, fmt.Errorf("cuda: launch: %w", s.device.classified(err))
+			}
+			s.block = s.device.api.Parameter(s.sub, f.Batch)
+			s.surround(l)
 			s.sub.Block, s.sub.Shared = [3]uint32{lanes, 1, 1}, shared
-			table.Begin(s.block, s.packed)
 		}
-		table.Add(s.block, n, s.packed, blocks)
-		blocks += size[0]
+		k.program.Layout.Pack(s.packed[:own], l, &s.space, &s.env)
+		if n == 0 {
+			v.table.Begin(s.block, s.packed)
+		}
+		v.table.Add(s.block, n, s.packed, blocks)
+		blocks += s.grids[0].size[0]
 		n++
-		m.launch = nil
 	}
-	if n == 0 {
-		return 0, errors.New("a batch has no room for a launch")
+	if s.left = rest; n == 0 {
+		return 0, nil
 	}
-	table.End(s.block, n)
+	v.table.End(s.block, n)
 	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
-	s.form, s.depends, s.grids = f, false, append(s.grids[:0], grid{size: [3]uint32{blocks, 1, 1}})
-	return s.submit()
+	s.form, s.depends, s.grids = v.form, false, append(s.grids[:0], grid{size: [3]uint32{blocks, 1, 1}})
+	t, err := s.submit()
+	if err != nil {
+		err = fmt.Errorf("cuda: launch: %w", s.device.classified(err))
+	}
+	return t, err
 }

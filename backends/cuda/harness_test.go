@@ -130,7 +130,7 @@ func together(t testing.TB, b backends.Backend, runs ...*run) []*result {
 		for _, l := range launches {
 			l.Record, l.Batch = nil, len(runs)
 		}
-		require.NoError(t, done(batcher.LaunchBatch(k, launches)))
+		require.NoError(t, done(batcher.LaunchBatch(k, len(launches), func(i int) *backends.Launch { return launches[i] })))
 	}
 	var results []*result
 	for _, x := range all {

@@ -118,6 +118,7 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 		o.Lanes = isa.MaxBlockLanes
 	}
 	k.vectors(&o, l, space)
+	o.Dense = o.Batch > 0 && o.Vector == 0 && k.program.Layout.Dense(l, space)
 	o.Aligned = k.program.Neighbours && k.proved && o.Vector == 0 && aligned(l)
 	if n := lanesOf(l.Block); k.program.Collective && !o.Fuel && l.N == uint64(n)*uint64(lanesOf(l.Grid)) && o.Whole(n) {
 		o.Lanes, o.Block = 0, n

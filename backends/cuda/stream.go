@@ -52,7 +52,7 @@ type stream struct {
 	refused bool               // the driver made no such graph
 	block   []byte             // and its launch block
 	packed  []byte             // that of a launch of the batch at hand
-	members []member           // which these are
+	left    []int              // of a batch, those launches that are not queued yet
 	env     ptx.Environment    // what that begins with
 	space   ptx.Space          // and its index space
 	grids   []grid             // and its parts

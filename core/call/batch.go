@@ -12,14 +12,31 @@ import (
 )
 
 // Batch is launches of a program, none of which uses what another writes, as one piece of
-// work. It is for devices that work by themselves, which may have one launch for all; and for
-// launches that neither fault nor take long, so that nobody asks what became of each.
+// work. It is for devices that work by themselves, which may have one launch for all; for
+// launches that neither fault nor take long, so that nobody asks what became of each; and for
+// memory that others keep in order. Of a launch it holds what its own is, the addresses, and
+// not a Bound: for many small launches it is memory that takes the time.
 type Batch struct {
-	what   string
-	bounds []*Bound
-	ls     []*backends.Launch // of bounds, by kernel
-	areas  []area
-	cost   float64 // in nanoseconds
+	what      string
+	cells     []uint64 // of the scalars, which all have
+	members   []member
+	addresses []uintptr // of the members' slots, one's after the other's
+	areas     []area
+	cost      float64 // in nanoseconds
+	try       bool
+	queued    *bool
+
+	// The launch at hand, of calls that filled is, and those of the kernel at hand.
+	filled *Prepared
+	launch backends.Launch
+	group  []int32
+}
+
+// member is a launch of a batch.
+type member struct {
+	p    *Prepared
+	at   int32 // its first address
+	best bool  // the addresses are aligned as those for which Prepare has code made
 }
 
 // area is memory that a launch of a batch uses.
@@ -33,22 +50,51 @@ const longest = 20e6
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// NewBatch makes a batch of n launches, to which Add gives them.
-func NewBatch(n int) *Batch {
+// NewBatch makes a batch, to which Add gives its launches. With try it waits for nobody.
+// queued is set once something of it is.
+func NewBatch(try bool, queued *bool) *Batch {
 	b := batches.Get().(*Batch)
-	b.bounds = slices.Grow(b.bounds, n)
+	b.try, b.queued = try, queued
 	return b
 }
 
-// Add adds a call on these operands, which is the batch's from now on. It reports false of
-// what cannot be part of a batch: then it is not.
-func (b *Batch) Add(x *Bound, operands []Operand) bool {
-	p, cost := x.p, x.Cost()
-	if !p.async || p.faults || p.phase || p.residue || len(p.steps) != 1 || p.workspace > 0 || x.first != nil || x.Borrows() ||
-		!(b.cost+cost <= longest) {
-		return false
+// Add adds a call of p on these operands, all of a batch with the same scalars. It reports
+// false, as with an error, of what cannot be part of a batch; else p is the batch's from now on.
+func (b *Batch) Add(p *Prepared, operands []Operand, scalars []Scalar) (bool, error) {
+	if !p.async || p.faults || p.phase || p.residue || len(p.steps) != 1 || p.workspace > 0 || len(p.numbers) > 0 ||
+		slices.ContainsFunc(operands, func(o Operand) bool { return o.Mem != nil }) {
+		return false, nil
+	}
+	low, err := p.look(operands)
+	if err != nil {
+		return false, err
+	}
+	if len(b.members) == 0 {
+		b.cells = append(b.cells[:0], make([]uint64, len(scalars))...)
+		if err := p.convert(b.cells, scalars); err != nil {
+			return false, err
+		}
+	}
+	s, n := &p.steps[0], len(b.members)
+	b.what, b.members = p.what, append(b.members, member{p, int32(len(b.addresses)), low%bestAlign == 0})
+	for k := range s.slots {
+		b.addresses = append(b.addresses, operands[s.slots[k].operand].View.Addr+s.l.Slots[k].Addr)
+	}
+	cost := p.cost
+	if p.varies {
+		cost = s.cost(b.at(n))
+	}
+	if !(b.cost+cost <= longest) {
+		b.members = b.members[:n]
+		return false, nil
 	}
 	b.cost += cost
+	b.use(p, operands)
+	return true, nil
+}
+
+// use notes which memory a call uses.
+func (b *Batch) use(p *Prepared, operands []Operand) {
 	own := len(b.areas)
 	for _, written := range []bool{true, false} {
 		for i := range operands {
@@ -63,8 +109,6 @@ func (b *Batch) Add(x *Bound, operands []Operand) bool {
 			}
 		}
 	}
-	b.what, b.bounds = p.what, append(b.bounds, x)
-	return true
 }
 
 // Independent reports whether no launch uses what another writes.
@@ -82,23 +126,36 @@ func (b *Batch) Independent() bool {
 	return true
 }
 
+// at is launch i, until another is asked for.
+func (b *Batch) at(i int) *backends.Launch {
+	m, l := &b.members[i], &b.launch
+	if s := &m.p.steps[0]; m.p != b.filled {
+		slots, params := append(l.Slots[:0], s.l.Slots...), append(l.Params[:0], s.l.Params...)
+		s.give(params, b.cells)
+		*l = s.l
+		l.Slots, l.Params, b.filled = slots, params, m.p
+	}
+	l.Batch = len(b.members)
+	for k := range l.Slots {
+		l.Slots[k].Addr = b.addresses[int(m.at)+k]
+	}
+	return l
+}
+
 // Specialize has the code made that the batch needs. With try, or where May refuses it, none
 // is: status.ErrBusy, or what May says.
-func (b *Batch) Specialize(try bool, r *Request) error {
-	for _, x := range b.bounds {
-		x.launches[0].Batch = len(b.bounds)
-	}
-	n := int64(len(b.bounds))
-	for _, x := range b.bounds {
-		best := x.low%bestAlign == 0
-		if !x.p.steps[0].kernel.Special() || x.launches[0].N == 0 || best && x.p.batched.Load() == n {
+func (b *Batch) Specialize(r *Request) error {
+	n := int64(len(b.members))
+	for i := range b.members {
+		m := &b.members[i]
+		if m.best && m.p.batched.Load() == n {
 			continue
 		}
-		if err := x.specialize(try, r); err != nil {
+		if err := m.p.specialize(0, b.at(i), b.try, r); err != nil {
 			return err
 		}
-		if best {
-			x.p.batched.Store(n)
+		if m.best {
+			m.p.batched.Store(n)
 		}
 	}
 	return nil
@@ -109,68 +166,49 @@ func (b *Batch) What() string { return b.what }
 
 // Run is queue.Work's.
 func (b *Batch) Run(t *queue.Target) (last backends.Ticket, err error) {
-	if t.Capturing {
-		return b.launch(t)
-	}
-	if b.bounds[0].try {
-		if !t.Order.TryLock() {
-			return 0, status.ErrBusy
-		}
-	} else {
+	switch {
+	case t.Capturing:
+	case !b.try:
 		t.Order.Lock()
+		defer t.Order.Unlock()
+	case !t.Order.TryLock():
+		return 0, status.ErrBusy
+	default:
+		defer t.Order.Unlock()
 	}
-	defer t.Order.Unlock()
-	if err := b.Before(t); err != nil {
-		return 0, err
-	}
-	last, err = b.launch(t)
-	if last > 0 {
-		b.After(t, last)
-		if err != nil {
-			err = status.FromBackend(b.what, err)
-		}
-	}
-	return last, err
-}
-
-// launch gives the device the launches, those of each kernel together.
-func (b *Batch) launch(t *queue.Target) (last backends.Ticket, err error) {
-	left := append([]*Bound(nil), b.bounds...)
-	for len(left) > 0 && err == nil {
-		k := left[0].p.steps[0].kernel
-		b.ls = b.ls[:0]
-		left = slices.DeleteFunc(left, func(x *Bound) bool {
-			mine := x.p.steps[0].kernel == k
-			if mine && x.launches[0].N > 0 {
-				b.ls = append(b.ls, &x.launches[0])
+	for done := 0; done < len(b.members) && err == nil; {
+		k := b.members[done].p.steps[0].kernel
+		b.group = b.group[:0]
+		for i := done; i < len(b.members); i++ { // those of the kernel come to the front of what is left
+			if b.members[i].p.steps[0].kernel != k {
+				continue
 			}
-			return mine
-		})
+			b.members[done], b.members[i] = b.members[i], b.members[done]
+			if b.members[done].p.steps[0].l.N > 0 {
+				b.group = append(b.group, int32(done))
+			}
+			done++
+		}
 		var ticket backends.Ticket
-		if ticket, err = launchBatch(t.Line.Stream, k, b.ls); ticket > 0 {
+		if ticket, err = b.give(t.Line.Stream, k); ticket > 0 {
 			last = ticket
 		}
+		*b.queued = *b.queued || err == nil || ticket > 0
 	}
-	clear(b.ls)
+	if err != nil && last > 0 {
+		err = status.FromBackend(b.what, err)
+	}
 	return last, err
 }
 
-// launchBatch queues launches without their Records, of which nobody asks.
-func launchBatch(s backends.Stream, k *program.Kernel, ls []*backends.Launch) (last backends.Ticket, err error) {
-	records := make([]*backends.Record, len(ls))
-	for i, l := range ls {
-		records[i], l.Record = l.Record, nil
-	}
-	defer func() { // also if the device panics
-		for i, l := range ls {
-			l.Record = records[i]
-		}
-	}()
+// give queues the group, whose kernel is k.
+func (b *Batch) give(s backends.Stream, k *program.Kernel) (last backends.Ticket, err error) {
+	launch := func(i int) *backends.Launch { return b.at(int(b.group[i])) }
 	if batcher, ok := s.(backends.Batcher); ok {
-		return batcher.LaunchBatch(k.Kernel, ls)
+		return batcher.LaunchBatch(k.Kernel, len(b.group), launch)
 	}
-	for _, l := range ls {
-		ticket, err := s.Launch(k.Kernel, l)
+	for i := range b.group {
+		ticket, err := s.Launch(k.Kernel, launch(i))
 		if err != nil {
 			return last, err
 		}
@@ -179,22 +217,11 @@ func launchBatch(s backends.Stream, k *program.Kernel, ls []*backends.Launch) (l
 	return last, nil
 }
 
-// Before is queue.Replayed's.
-func (b *Batch) Before(t *queue.Target) error {
-	for _, x := range b.bounds {
-		if err := x.Before(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Before is queue.Replayed's. Others keep the memory in order.
+func (b *Batch) Before(*queue.Target) error { return nil }
 
 // After is queue.Replayed's.
-func (b *Batch) After(t *queue.Target, ticket backends.Ticket) {
-	for _, x := range b.bounds {
-		x.After(t, ticket)
-	}
-}
+func (b *Batch) After(*queue.Target, backends.Ticket) {}
 
 // Outcome is queue.Work's.
 func (b *Batch) Outcome(err error) error {
@@ -211,68 +238,27 @@ func (b *Batch) Cancel() bool { return false }
 func (b *Batch) Quiet() bool { return true }
 
 // Leave is queue.Quiet's. The kernels stay while the prepared calls do.
-func (b *Batch) Leave() queue.Released {
-	left := &leftovers{b.what, make([]*Prepared, len(b.bounds))}
-	for i, x := range b.bounds {
-		left.calls[i] = x.p
-		x.letGo(0)
-		x.launches[0].Batch = 0
-		x.p.keepOf(x, maxKeptAll)
-	}
-	b.forget()
-	return left
-}
-
-// leftovers are the prepared calls of a batch that the device has.
-type leftovers struct {
-	what  string
-	calls []*Prepared
-}
-
-func (l *leftovers) What() string { return l.what }
-
-func (l *leftovers) Release() {
-	for _, p := range l.calls {
-		p.Release()
-	}
-}
+func (b *Batch) Leave() queue.Released { return b }
 
 // Lodge is queue.Guest's.
 func (b *Batch) Lodge() error {
-	for _, x := range b.bounds {
-		if err := x.Lodge(); err != nil {
-			return err
-		}
-	}
+	b.try = false
 	return nil
 }
 
 // Lodged is queue.Guest's.
-func (b *Batch) Lodged() {
-	for _, x := range b.bounds {
-		x.Lodged()
-	}
-}
+func (b *Batch) Lodged() {}
 
 // Captured is queue.Replayed's.
-func (b *Batch) Captured() {
-	for _, x := range b.bounds {
-		x.Captured()
-	}
-}
+func (b *Batch) Captured() { b.try = false }
 
 // Cost is queue.Replayed's.
-func (b *Batch) Cost() (sum float64) {
-	for _, x := range b.bounds {
-		sum += x.Cost()
-	}
-	return sum
-}
+func (b *Batch) Cost() float64 { return b.cost }
 
 // Bytes is queue.Replayed's.
 func (b *Batch) Bytes() (sum int64) {
-	for _, x := range b.bounds {
-		sum += x.Bytes()
+	for i := range b.members {
+		sum += b.members[i].p.steps[0].job.Bytes
 	}
 	return sum
 }
@@ -282,17 +268,13 @@ func (b *Batch) Reset() {}
 
 // Release is queue.Work's.
 func (b *Batch) Release() {
-	for _, x := range b.bounds {
-		x.launches[0].Batch = 0
-		x.release(maxKeptAll)
+	for i := range b.members {
+		b.members[i].p.Release()
 	}
-	b.forget()
-}
-
-// forget gives the batch back, without its launches.
-func (b *Batch) forget() {
-	clear(b.bounds)
-	*b = Batch{bounds: b.bounds[:0], ls: b.ls[:0], areas: b.areas[:0]}
+	clear(b.members)
+	l := &b.launch
+	*b = Batch{cells: b.cells[:0], members: b.members[:0], addresses: b.addresses[:0], areas: b.areas[:0], group: b.group[:0],
+		launch: backends.Launch{Slots: l.Slots[:0], Params: l.Params[:0]}}
 	batches.Put(b)
 }
 

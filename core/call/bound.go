@@ -90,44 +90,17 @@ func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try boo
 
 func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, r *Request) error {
 	p := b.p
-	low := uintptr(0) // bits of addresses
-	for i := range operands {
-		use, addr := &p.operands[i], operands[i].View.Addr
-		if use.empty {
-			continue
-		}
-		if addr == 0 {
-			return status.Errorf(status.Invalid, "%s: the address is null", use.name)
-		}
-		if use.number > 0 {
-			x := &p.numbers[use.number-1]
-			copy(hostmem.Bytes(b.numberAt(use.number), x.size), hostmem.Bytes(addr, x.size))
-			continue
-		}
-		low |= addr
-		if addr&(use.align-1) != 0 {
-			return status.Errorf(status.Invalid, "%s: address 0x%x is not a multiple of %d, the size of an element; make an aligned copy",
-				use.name, addr, use.align)
+	low, err := p.look(operands)
+	if err != nil {
+		return err
+	}
+	for i := range p.numbers {
+		if x := &p.numbers[i]; !p.operands[x.operand].empty {
+			copy(hostmem.Bytes(b.numberAt(i+1), x.size), hostmem.Bytes(operands[x.operand].View.Addr, x.size))
 		}
 	}
-	for i := range p.checks {
-		if c := &p.checks[i]; !c.passes(operands) {
-			return c.err()
-		}
-	}
-	for i := range scalars {
-		use := &p.scalars[i]
-		if scalars[i].Type == isa.NoType {
-			return status.Errorf(status.Invalid, "%s (%v) is not given", use.name, use.t)
-		}
-		cell, err := scalars[i].Cell(use.t)
-		if err != nil {
-			return status.Within(use.name, err)
-		}
-		if use.boolean {
-			cell = min(cell, 1)
-		}
-		b.cells[i] = cell
+	if err := p.convert(b.cells, scalars); err != nil {
+		return err
 	}
 	for i := range b.launches {
 		l, s := &b.launches[i], &p.steps[i]
@@ -145,14 +118,66 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, r *Request)
 			}
 			l.Slots[k].Addr = base + s.l.Slots[k].Addr
 		}
-		for _, x := range s.params {
-			l.Params[x.param] = b.cells[x.scalar]
-		}
+		s.give(l.Params, b.cells)
 	}
 	if b.low = low; p.special && low%bestAlign != 0 {
 		return b.specialize(try, r)
 	}
 	return nil
+}
+
+// look says what is wrong with where a call's operands lie, or returns the bits of the
+// arrays' addresses.
+func (p *Prepared) look(operands []Operand) (low uintptr, err error) {
+	for i := range operands {
+		use, addr := &p.operands[i], operands[i].View.Addr
+		if use.empty {
+			continue
+		}
+		if addr == 0 {
+			return 0, status.Errorf(status.Invalid, "%s: the address is null", use.name)
+		}
+		if use.number > 0 {
+			continue
+		}
+		low |= addr
+		if addr&(use.align-1) != 0 {
+			return 0, status.Errorf(status.Invalid, "%s: address 0x%x is not a multiple of %d, the size of an element; make an aligned copy",
+				use.name, addr, use.align)
+		}
+	}
+	for i := range p.checks {
+		if c := &p.checks[i]; !c.passes(operands) {
+			return 0, c.err()
+		}
+	}
+	return low, nil
+}
+
+// convert makes cells of a call's scalars.
+func (p *Prepared) convert(cells []uint64, scalars []Scalar) error {
+	for i := range scalars {
+		use := &p.scalars[i]
+		if scalars[i].Type == isa.NoType {
+			return status.Errorf(status.Invalid, "%s (%v) is not given", use.name, use.t)
+		}
+		cell, err := scalars[i].Cell(use.t)
+		if err != nil {
+			return status.Within(use.name, err)
+		}
+		if use.boolean {
+			cell = min(cell, 1)
+		}
+		cells[i] = cell
+	}
+	return nil
+}
+
+// give gives a launch of the step the parameters that are a call's scalars.
+func (s *step) give(params, cells []uint64) {
+	for _, x := range s.params {
+		params[x.param] = cells[x.scalar]
+	}
 }
 
 // numberAt is where number n of the operands, counted from 1, is for the host.
@@ -165,17 +190,27 @@ const bestAlign = 64
 // of the workspace, which is not there yet, are aligned like those of the last.
 func (b *Bound) specialize(try bool, r *Request) error {
 	for i := range b.launches {
-		if k := b.p.steps[i].kernel; k.Special() && b.launches[i].N > 0 {
-			err := k.Specialize(b.p.what, &b.launches[i], try || r.May != nil, r.Stop)
-			if err == status.ErrBusy && !try {
-				if err = r.May(); err == nil {
-					err = k.Specialize(b.p.what, &b.launches[i], false, r.Stop)
-				}
-			}
-			if err != nil {
-				return status.FromBackend(b.p.what, err)
-			}
+		if err := b.p.specialize(i, &b.launches[i], try, r); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// specialize has the code made that a launch of step i needs.
+func (p *Prepared) specialize(i int, l *backends.Launch, try bool, r *Request) error {
+	k := p.steps[i].kernel
+	if !k.Special() || l.N == 0 {
+		return nil
+	}
+	err := k.Specialize(p.what, l, try || r.May != nil, r.Stop)
+	if err == status.ErrBusy && !try {
+		if err = r.May(); err == nil {
+			err = k.Specialize(p.what, l, false, r.Stop)
+		}
+	}
+	if err != nil {
+		return status.FromBackend(p.what, err)
 	}
 	return nil
 }
@@ -520,10 +555,7 @@ func (b *Bound) Reset() {
 }
 
 // Release is queue.Work's. Nobody cancels the call any more.
-func (b *Bound) Release() { b.release(maxKept) }
-
-// release is Release of one of so many that may be kept.
-func (b *Bound) release(most int) {
+func (b *Bound) Release() {
 	for i, m := range b.mems {
 		if m != nil {
 			m.End()
@@ -534,14 +566,14 @@ func (b *Bound) release(most int) {
 	b.Reset()
 	b.line, b.residue, b.first, b.quiet = nil, nil, nil, false
 	p := b.p
-	p.keepOf(b, most)
+	p.keep(b)
 	p.Release()
 }
 
 // How many Bounds are kept for calls that are under way side by side, as on a
 // device that works by itself, beside the one of each prepared call: by a
 // prepared call as many as a stream has in flight, since making one costs as much
-// as the call, or as a batch has; and by all of a device, since their Records take pinned memory.
+// as the call; and by all of a device, since their Records take pinned memory.
 const (
 	maxKept    = queue.MaxFlight
 	maxKeptAll = 8192
@@ -566,15 +598,12 @@ func (p *Prepared) kept() *Bound {
 }
 
 // keep keeps a Bound for another call.
-func (p *Prepared) keep(b *Bound) { p.keepOf(b, maxKept) }
-
-// keepOf is keep where so many may be kept.
-func (p *Prepared) keepOf(b *Bound, most int) {
+func (p *Prepared) keep(b *Bound) {
 	if p.spare.CompareAndSwap(nil, b) {
 		return
 	}
 	p.mu.Lock()
-	kept := len(p.more) < most && p.device.kept.Load() < maxKeptAll
+	kept := len(p.more) < maxKept && p.device.kept.Load() < maxKeptAll
 	if kept {
 		p.more = append(p.more, b)
 		p.device.kept.Add(1)

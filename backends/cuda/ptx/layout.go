@@ -158,6 +158,16 @@ func (l *Layout) stride(launch *backends.Launch, slot, d int) int64 {
 	return v.Stride[d] * int64(v.Type.Size())
 }
 
+// Dense is Options.Dense of a launch with this index space.
+func (l *Layout) Dense(launch *backends.Launch, s *Space) bool {
+	for i, at := range l.strides {
+		if at > 0 && s.Rank > 0 && (s.Rank > 1 || s.strides[i][0] != int64(launch.Slots[i].Type.Size())) {
+			return false
+		}
+	}
+	return true
+}
+
 // Lanes returns how many lanes of a launch run.
 func Lanes(l *backends.Launch) uint64 {
 	return min(l.N, uint64(l.Grid[0])*uint64(l.Grid[1])*uint64(l.Grid[2])*uint64(l.Block[0])*uint64(l.Block[1])*uint64(l.Block[2]))

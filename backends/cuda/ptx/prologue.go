@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -221,7 +222,11 @@ func (e *emitter) slots() {
 	e.comment("the lane's elements")
 	if e.opt.Rank <= 1 {
 		for _, i := range indexed {
-			e.line("mad.lo.s64 %%at%d, %%global, %s, %%base%d;", i, e.u64(e.p.Layout.strides[i]), i)
+			stride := strconv.Itoa(e.fn.SlotTypes[i].Size())
+			if !e.opt.Dense {
+				stride = e.u64(e.p.Layout.strides[i])
+			}
+			e.line("mad.lo.s64 %%at%d, %%global, %s, %%base%d;", i, stride, i)
 		}
 		return
 	}

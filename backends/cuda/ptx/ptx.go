@@ -88,6 +88,9 @@ type Options struct {
 	// Batch, if not 0, is the size in bytes of the parameter of a batch of launches; see Table.
 	// Of a program that Batches. Not with Fuel, Meeting or Lasts.
 	Batch int
+	// Dense: the elements of every slot accessed by index lie one behind the other, so that
+	// a batch has no strides in its table. Rank is at most 1, and Vector 0.
+	Dense bool
 	// Proved: accesses by bytes are in their slots, so nothing is checked.
 	Proved bool
 	// Modern: for devices from compute capability 8.0 on.
