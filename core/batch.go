@@ -21,12 +21,16 @@ func (ex *Executor) LaunchBatch(c *Call, n int, next func(i int) error) (done bo
 	return *queued, ex.device.loss.Tell(err)
 }
 
-// PrepareBatch makes what LaunchBatch needs, and launches nothing. It may take long; c's Stop
-// is asked meanwhile.
+// PrepareBatch makes what LaunchBatch needs, the queue for c's stream too, and launches
+// nothing. It may take long; c's Stop is asked meanwhile.
 func (ex *Executor) PrepareBatch(c *Call, n int, next func(i int) error) error {
 	b, err := ex.batch(c, n, next, new(bool))
 	if b != nil {
 		b.Release()
+		var s *foreignStream
+		if s, err = ex.on(c.Stream, false); err == nil {
+			ex.done(s)
+		}
 	}
 	return ex.device.loss.Tell(err)
 }

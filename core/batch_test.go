@@ -21,10 +21,12 @@ const copied = "program p\nslot a f32\nslot b f32\nldg.f32 x, a[index]\nstg.f32 
 
 // batchRig is memory of others on which launches of a program are made.
 type batchRig struct {
-	ex     *Executor
-	theirs *asynctest.Foreign
-	memory backends.Memory
-	call   Call
+	backend *asynctest.Backend
+	ex      *Executor
+	theirs  *asynctest.Foreign
+	others  []*asynctest.Foreign
+	memory  backends.Memory
+	call    Call
 }
 
 func newBatchRig(t testing.TB, o asynctest.Options, text string, elements int64) *batchRig {
@@ -37,11 +39,13 @@ func newBatchRig(t testing.TB, o asynctest.Options, text string, elements int64)
 	require.NoError(t, err)
 	ex, err := d.NewExecutor()
 	require.NoError(t, err)
-	x := &batchRig{ex: ex, theirs: b.NewForeign(0)}
+	x := &batchRig{backend: b, ex: ex, theirs: b.NewForeign(0)}
 	t.Cleanup(func() {
 		require.NoError(t, wait(ex.Synchronize()))
 		require.NoError(t, ex.Close())
-		x.theirs.Close()
+		for _, s := range append(x.others, x.theirs) {
+			s.Close()
+		}
 	})
 	x.memory, err = b.NewForeignMemory(0, 4*elements)
 	require.NoError(t, err)
@@ -269,6 +273,25 @@ func TestBatchOfAGuest(t *testing.T) {
 	require.Equal(t, []float32{100, 101 + 6, 102 + 12}, got[100:103], "three times")
 	require.Equal(t, float32(127+3*2*15), got[127])
 	graph.Destroy()
+}
+
+// TestBatchOnAnUnseenStream is where an owner's capture is: on a stream that nothing was launched on.
+func TestBatchOnAnUnseenStream(t *testing.T) {
+	x := newBatchRig(t, asynctest.Options{Specialize: true}, scaled, 200)
+	all := [][]Operand{{x.view(0, 8), x.view(100, 8)}, {x.view(8, 8), x.view(120, 8)}}
+	_, err := x.batch(all)
+	require.NoError(t, err)
+	for range 2 {
+		other := x.backend.NewForeign(0)
+		x.others = append(x.others, other)
+		x.call.Stream = other.Native()
+		graph := other.BeginCapture()
+		done, err := x.batch(all)
+		require.NoError(t, err)
+		require.True(t, done)
+		other.EndCapture()
+		graph.Destroy()
+	}
 }
 
 func BenchmarkBatch(b *testing.B) {
