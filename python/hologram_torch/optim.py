@@ -165,17 +165,24 @@ def _refuse(what: str, group: dict[str, Any]) -> None:
             raise InvalidArgumentError(f"{what}: {name} is {group[name]!r}; this optimiser has it not")
 
 
+def _number(value: Any) -> float:
+    """Return an option as a float, unless it is text, which float() would read and torch doesn't."""
+    if isinstance(value, (str, bytes, bytearray)):
+        raise ValueError
+    return float(value)
+
+
 def _odd(what: str, group: dict[str, Any], names: Sequence[str]) -> Exception:
     """Return what is wrong with the first of some options that is no number, or no pair of them for betas."""
     for name in names:
         value = group[name]
         try:
             if name == "betas":
-                b1, b2 = (float(beta) for beta in value)
+                b1, b2 = (_number(beta) for beta in value)
                 if not (0 <= b1 < 1 and 0 <= b2 < 1):
                     raise ValueError
             else:
-                float(value)
+                _number(value)
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:
             kind = DTypeError if isinstance(error, TypeError) else InvalidArgumentError
             expected = "two numbers from 0 on and below 1" if name == "betas" else "a number"
@@ -352,8 +359,8 @@ class SGD(_Optimizer, torch.optim.SGD):
         work: list[tuple[dict[str, Any], Update, Ready, list[float]]] = []
         for group in self.param_groups:
             try:
-                lr, decay, momentum = float(group["lr"]), float(group["weight_decay"]), float(group["momentum"])
-                keep = 1.0 - float(group["dampening"]) if momentum else 1.0
+                lr, decay, momentum = _number(group["lr"]), _number(group["weight_decay"]), _number(group["momentum"])
+                keep = 1.0 - _number(group["dampening"]) if momentum else 1.0
             except (TypeError, ValueError, RuntimeError, OverflowError):
                 raise _odd(type(self).__name__, group, self._options) from None
             decays, maximizes = decay != 0, bool(group.get("maximize"))
@@ -520,9 +527,9 @@ class Adam(_Optimizer, torch.optim.Adam):
         """Return lr, weight_decay, eps and betas; a tensor that is lr on a GPU is not waited for, and 0 here."""
         try:
             lr = group["lr"]
-            lr = 0.0 if isinstance(lr, Tensor) and group.get("capturable") else float(lr)
-            decay, eps = float(group["weight_decay"]), float(group["eps"])
-            b1, b2 = (float(beta) for beta in group["betas"])
+            lr = 0.0 if isinstance(lr, Tensor) and group.get("capturable") else _number(lr)
+            decay, eps = _number(group["weight_decay"]), _number(group["eps"])
+            b1, b2 = (_number(beta) for beta in group["betas"])
             if 0 <= b1 < 1 and 0 <= b2 < 1:
                 return lr, decay, eps, b1, b2
         except (TypeError, ValueError, RuntimeError, OverflowError):
