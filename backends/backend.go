@@ -63,7 +63,8 @@ type Info struct {
 	DLPackType   int32     // DLPack's DLDeviceType: 1 CPU, 2 CUDA, 8 Metal; 0: memory is not shared by DLPack
 	DLPackID     int32     // DLPack's device_id
 
-	Enters *EnterBounds // of what may be entered of kernels that are Entered; nil: none is
+	Batches bool         // its streams are Batchers
+	Enters  *EnterBounds // of what may be entered of kernels that are Entered; nil: none is
 }
 
 // Device is an opened device. Its methods may be called from several goroutines.
@@ -222,8 +223,8 @@ type Batcher interface {
 	// in whatever order, as Launch would each; it returns a ticket that passes when all have.
 	// launch is asked for each as often as need be, and each is valid until it is asked for
 	// the next. Their Batch is at least n, and their Params are the same but for those by
-	// ir.Func.Given. They have no Records. With an error the ticket, if it is not 0, is of
-	// those that are queued.
+	// ir.Func.Given. They have no Records. Wait for the ticket tells of each that failed. With an error
+	// the ticket, if it is not 0, is of those that are queued.
 	LaunchBatch(k Kernel, n int, launch func(i int) *Launch) (Ticket, error)
 }
 

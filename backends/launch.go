@@ -77,7 +77,7 @@ type Launch struct {
 	Rank        int // of the index space, row-major over the lanes
 	Shape       [isa.MaxRank]int64
 	N           uint64 // product of Shape; lanes from N on do not run
-	Batch       int    // how many launches are queued together with this one, itself among them; 0: it comes alone
+	Batch       int    // of one for a Batcher, with how many it comes, itself among them; else 0
 	Fuel        uint64 // steps a lane may take; 0: no limit
 	Workspace   uintptr
 	Record      *Record // in memory of AllocHost; nil: nobody asks

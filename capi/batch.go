@@ -13,7 +13,8 @@ import (
 // args is of one launch, but that its operands are those of all, one launch's after the
 // other's. They are memory of others with HOLOGRAM_ORDERED. Either all is queued or, where
 // done_out receives 0, nothing, because the launches are to be made one by one: as on a
-// device that works while called, or where one uses what another writes. With an error
+// device that works while called, where one uses what another writes, or where count is
+// above 512. With an error
 // done_out receives 1 if the device failed behind some of them. It waits for nothing, as
 // with HOLOGRAM_TRY: with HOLOGRAM_BUSY it may be that hologram_prepare_batch makes what is
 // missing.
@@ -48,6 +49,7 @@ func go_launch_batch(executor C.hologram_executor, args *C.hologram_call_args, c
 func go_prepare_batch(executor C.hologram_executor, args *C.hologram_call_args, count C.int32_t) (status C.int32_t) {
 	defer guard(&status)
 	err := batch(executor, args, count, "prepare_batch", func(ex *core.Executor, c *core.Call, next func(int) error) error {
+		c.Try = false
 		return ex.PrepareBatch(c, int(count), next)
 	})
 	if err != nil {

@@ -556,9 +556,9 @@ HOLOGRAM_API int32_t hologram_trace(hologram_executor executor, const hologram_c
 /* hologram_launch_batch launches a program count times, together if the device can do that: args is of one launch,
    but that its operands are those of all, one launch's after the other's. They are memory of others with
    HOLOGRAM_ORDERED. Either all is queued or, where done_out receives 0, nothing, because the launches are to be
-   made one by one: as on a device that works while called, or where one uses what another writes. With an error
-   done_out receives 1 if the device failed behind some of them. It waits for nothing, as with HOLOGRAM_TRY: with
-   HOLOGRAM_BUSY it may be that hologram_prepare_batch makes what is missing. */
+   made one by one: as on a device that works while called, where one uses what another writes, or where count is
+   above 512. With an error done_out receives 1 if the device failed behind some of them. It waits for nothing, as
+   with HOLOGRAM_TRY: with HOLOGRAM_BUSY it may be that hologram_prepare_batch makes what is missing. */
 HOLOGRAM_API int32_t hologram_launch_batch(hologram_executor executor, const hologram_call_args *args, int32_t count,
     int32_t *done_out);
 

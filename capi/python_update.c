@@ -7,7 +7,7 @@
 
 static py_object *grad_name; /* interned */
 
-enum { MOST_BATCHED = 1 << 16 }; /* arrays of launches that are made together */
+enum { MOST_BATCHED = 512 }; /* launches that hologram_launch_batch takes */
 
 /* Takes the arrays of one launch, from args on, and its numbers. */
 static outcome prepare_update(request *r, const signature *s, uint64_t program, py_object *executor, py_object *arrays,
@@ -37,24 +37,25 @@ static bool prepare_batch(uint64_t executor, const hologram_call_args *args, int
   return true;
 }
 
-/* Gathers the operands of launches of tensors of torch's, whose owner orders their memory on one stream. Nothing of Python
-   runs behind the first. False with an exception or, of what is to be launched one by one, without. */
-static bool gather_batch(request *r, const signature *s, py_handle *program, py_object *executor, py_object *arrays, ptrdiff_t all,
-                         py_object *numbers, hologram_operand *to) {
+/* Gathers the operands of launches of tensors of torch's, arrays from one on to another, whose owner orders their memory on
+   one stream. Nothing of Python runs behind the first. False with an exception or, of what is to be launched one by one,
+   without. */
+static bool gather_batch(request *r, const signature *s, py_handle *program, py_object *executor, py_object *arrays, ptrdiff_t from,
+                         ptrdiff_t end, py_object *numbers, hologram_operand *to) {
   outcome found;
   ptrdiff_t slots;
   bool fine;
   hologram_drain();
-  found = prepare_update(r, s, program->handle, executor, arrays, 0, numbers);
+  found = prepare_update(r, s, program->handle, executor, arrays, from, numbers);
   slots = r->args.num_operands;
   fine = found == DONE && r->ordered && r->num_torch == slots; /* a tensor's stream is that of all */
   if (fine) memcpy(to, r->operands, (size_t)slots * sizeof *to);
   r->changed = false;
   if (!request_end(r, found != FAILED)) return false;
-  for (ptrdiff_t i = slots; i < all && fine; i++) {
-    py_object *o = py.PyTuple_GetItem(arrays, i);
+  for (ptrdiff_t i = slots; i < end - from && fine; i++) {
+    py_object *o = py.PyTuple_GetItem(arrays, from + i);
     ptrdiff_t same = i - i % slots;
-    while (py.PyTuple_GetItem(arrays, same) != o) same++;
+    while (py.PyTuple_GetItem(arrays, from + same) != o) same++;
     if (same < i) { /* what is written is mostly an input */
       to[i] = to[same];
     } else {
@@ -78,31 +79,29 @@ static bool written(const signature *s, py_object *arrays, ptrdiff_t from) {
   return tensors_written(list, n);
 }
 
-/* Launches all together, if the device and the tensors are such; false with an exception. */
-static bool launch_together(const signature *s, py_handle *program, py_object *executor, py_object *arrays, ptrdiff_t all, ptrdiff_t slots,
-                            py_object *numbers, bool *done) {
+/* Launches those of arrays from one on to another together, if the device and the tensors are such; false with an exception. */
+static bool launch_together(const signature *s, py_handle *program, py_object *executor, py_object *arrays, ptrdiff_t from, ptrdiff_t end,
+                            ptrdiff_t slots, py_object *numbers, bool *done) {
   uint64_t handle = ((py_handle *)executor)->handle;
-  int32_t count = (int32_t)(all / slots), queued = 0, status;
+  int32_t count = (int32_t)((end - from) / slots), queued = 0, status;
   hologram_operand *operands;
   request r;
   bool fine = true;
   *done = false;
-  if (!((py_handle *)executor)->asynchronous || count < 2 || all > MOST_BATCHED || !torch_usual(false)) return true;
-  if (!(operands = malloc((size_t)all * sizeof *operands))) return py.PyErr_NoMemory() != NULL;
+  if (!((py_handle *)executor)->asynchronous || count < 2 || !torch_usual(false)) return true;
+  if (!(operands = malloc((size_t)(end - from) * sizeof *operands))) return py.PyErr_NoMemory() != NULL;
   r.args.num_operands = 0;
-  if (gather_batch(&r, s, program, executor, arrays, all, numbers, operands)) {
+  if (gather_batch(&r, s, program, executor, arrays, from, end, numbers, operands)) {
     status = hologram_launch_batch(handle, &r.args, count, &queued);
     if (status == HOLOGRAM_BUSY) {
-      r.args.flags = HOLOGRAM_ORDERED;
       fine = prepare_batch(handle, &r.args, count);
-      r.args.flags = HOLOGRAM_TRY | HOLOGRAM_ORDERED;
       /* Meanwhile others may have had the GIL, and the tensors other memory. */
-      status = fine && gather_batch(&r, s, program, executor, arrays, all, numbers, operands)
+      status = fine && gather_batch(&r, s, program, executor, arrays, from, end, numbers, operands)
                    ? hologram_launch_batch(handle, &r.args, count, &queued)
                    : HOLOGRAM_BUSY;
     }
     if ((*done = queued)) sequence_spoil(); /* a recording is of single calls */
-    for (ptrdiff_t from = 0; queued && from < all && fine; from += slots) fine = written(s, arrays, from); /* also if the device failed behind some */
+    for (; queued && from < end && fine; from += slots) fine = written(s, arrays, from); /* also if the device failed behind some */
     fine = fine && (status == HOLOGRAM_BUSY || work_check(status));
   }
   free(operands);
@@ -110,7 +109,7 @@ static bool launch_together(const signature *s, py_handle *program, py_object *e
 }
 
 /* launch_each(executor, program, arrays, numbers): launches a program with the numbers on each so many of the arrays as it
-   has slots, in its own order; in one launch, where the device and the tensors are such. Returns how many of the arrays have
+   has slots, in its own order; in few launches, where the device and the tensors are such. Returns how many of the arrays have
    had theirs; the next one is left to Python. */
 static py_object *launch_each(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "launch_each"};
@@ -133,18 +132,21 @@ static py_object *launch_each(py_object *self, py_object *const *args, ptrdiff_t
     py.PyErr_SetString(py.PyExc_ValueError, "launch_each: the program has other numbers of slots or parameters");
     return NULL;
   }
-  if (!launch_together(s, program, args[0], args[2], all, slots, args[3], &together)) return NULL;
-  if (together) done = all;
-  for (; done < all; done += slots) {
-    request r;
-    outcome found;
-    bool fine;
-    hologram_drain();
-    r.args.num_operands = 0;
-    found = prepare_update(&r, s, program->handle, args[0], args[2], done, args[3]);
-    fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r)));
-    if (!fine) return NULL;
-    if (found == SURPRISE) break;
+  for (ptrdiff_t end = 0; done == end && done < all;) {
+    end = all - done > MOST_BATCHED * slots ? done + MOST_BATCHED * slots : all;
+    if (!launch_together(s, program, args[0], args[2], done, end, slots, args[3], &together)) return NULL;
+    if (together) done = end;
+    for (; done < end; done += slots) {
+      request r;
+      outcome found;
+      bool fine;
+      hologram_drain();
+      r.args.num_operands = 0;
+      found = prepare_update(&r, s, program->handle, args[0], args[2], done, args[3]);
+      fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r)));
+      if (!fine) return NULL;
+      if (found == SURPRISE) break;
+    }
   }
   return py.PyLong_FromLongLong(done);
 }

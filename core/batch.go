@@ -1,16 +1,22 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 )
 
+// mostBatched bounds the launches of a batch: each may go alone, as large ones do, and a device
+// blocks behind 1,024, of which as many again may be there already (see queue.MaxFlight).
+const mostBatched = 512
+
 // LaunchBatch launches a program n times, together if the device can: next puts the
 // operands of each launch, in turn, into c, whose memory of others is Ordered. It is all or
 // nothing: done is false if they are to be launched one by one, as where one uses what
-// another writes. With an error done is true if the device failed behind some. Like a call
+// another writes, or where they are more than 512. With an error done is true if the device failed behind some. Like a call
 // with Try, which c is, it waits for nothing: what is missing, ErrBusy says, PrepareBatch makes.
 func (ex *Executor) LaunchBatch(c *Call, n int, next func(i int) error) (done bool, err error) {
 	queued := new(bool)
@@ -37,7 +43,7 @@ func (ex *Executor) PrepareBatch(c *Call, n int, next func(i int) error) error {
 
 // batch makes launches one piece of work; nil, if they cannot be that.
 func (ex *Executor) batch(c *Call, n int, next func(i int) error, queued *bool) (all *call.Batch, err error) {
-	if !ex.device.Info.Asynchronous || !c.Ordered || c.Program == nil || c.Fuel > 0 || c.Residue != nil || c.First != nil || profile.On() != nil {
+	if n > mostBatched || !ex.device.Info.Batches || !c.Ordered || c.Program == nil || c.Fuel > 0 || c.Residue != nil || c.First != nil || profile.On() != nil {
 		return nil, nil
 	}
 	b := call.NewBatch(c.Try, queued)
@@ -46,11 +52,14 @@ func (ex *Executor) batch(c *Call, n int, next func(i int) error, queued *bool) 
 			b.Release()
 		}
 	}()
-	d := drafts.Get().(*draft)
+	d := ex.draft(c)
 	defer d.release()
 	for i := range n {
 		if err := next(i); err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(c.Operands, func(o Operand) bool { return o.Buffer != nil || o.Unbound || o.Number }) {
+			return nil, nil
 		}
 		clear(d.operands)
 		d.operands = d.operands[:0]
@@ -66,6 +75,11 @@ func (ex *Executor) batch(c *Call, n int, next func(i int) error, queued *bool) 
 	}
 	if !b.Independent() {
 		return nil, nil
+	}
+	if !c.Try {
+		if err := d.ask(); err != nil {
+			return nil, err
+		}
 	}
 	if err := b.Specialize(&d.request); err != nil {
 		return nil, status.FromBackend(d.request.What(), err)

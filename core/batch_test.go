@@ -31,7 +31,7 @@ type batchRig struct {
 
 func newBatchRig(t testing.TB, o asynctest.Options, text string, elements int64) *batchRig {
 	t.Helper()
-	o.Variants, o.DLPackType, o.Unified = backends.Variant{Packed: true, Proved: true, NoFuel: true}, 12, true
+	o.Variants, o.DLPackType, o.Unified = backends.Variant{Packed: true, Proved: true, NoFuel: true}, 12, !o.HostVisible
 	b := asynctest.New(o)
 	dev, err := b.Open(0)
 	require.NoError(t, err)
@@ -175,6 +175,102 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	done, err = host.LaunchBatch(&x.call, 2, func(int) error { return nil })
 	require.NoError(t, err)
 	require.False(t, done, "a device that works while called")
+}
+
+// many are so many launches, of 8 elements each, that have nothing to do with each other.
+func (x *batchRig) many(n int64) (all [][]Operand) {
+	for i := range n {
+		all = append(all, []Operand{x.view(8*i, 8), x.view(8*(n+i), 8)})
+	}
+	return all
+}
+
+// TestBatchThatFails has one launch of three fail, or panic: it is told, once, and that there were others.
+func TestBatchThatFails(t *testing.T) {
+	for n := range 3 {
+		for what, o := range map[string]asynctest.Options{"fails": {FailLaunch: n + 1}, "panics": {PanicLaunch: n + 1}} {
+			x := newBatchRig(t, o, scaled, 200)
+			done, err := x.batch(x.many(3))
+			require.True(t, done, "launch %d %s", n, what)
+			require.Equal(t, what == "panics", err != nil)
+			told := wait(x.ex.Synchronize())
+			if what == "fails" {
+				wants(t, told, Internal, asynctest.ErrInjected.Error())
+			}
+			require.NoError(t, wait(x.ex.Synchronize()))
+		}
+	}
+}
+
+// TestBatchOfManyLayouts has more of them than programs keep of single launches' at first, some of whose hashes fall together.
+func TestBatchOfManyLayouts(t *testing.T) {
+	const n = 200
+	x := newBatchRig(t, asynctest.Options{Specialize: true}, scaled, 2*n*n)
+	var all [][]Operand
+	for i := range int64(n) {
+		all = append(all, []Operand{x.view(i*n, 1+i), x.view(n*n+i*n, 1+i)})
+	}
+	for range 2 {
+		done, err := x.batch(all)
+		require.NoError(t, err)
+		require.True(t, done)
+	}
+	require.NoError(t, wait(x.ex.Synchronize()))
+	graph := x.theirs.BeginCapture()
+	done, err := x.batch(all)
+	require.NoError(t, err)
+	require.True(t, done)
+	x.theirs.EndCapture()
+	graph.Destroy()
+}
+
+// TestBatchNeverWaits has more launches than a device takes at once while it does nothing.
+func TestBatchNeverWaits(t *testing.T) {
+	x := newBatchRig(t, asynctest.Options{}, scaled, 1<<16)
+	hold := make(chan struct{})
+	_, err := x.batch(x.many(mostBatched)) // prepared
+	require.NoError(t, err)
+	require.NoError(t, wait(x.ex.Synchronize()))
+	x.theirs.Do(0, func() { <-hold })
+	for found := 0; ; found++ {
+		done, err := x.batch(x.many(mostBatched))
+		if CodeOf(err) == Busy {
+			require.Positive(t, found)
+			break
+		}
+		require.NoError(t, err)
+		require.True(t, done)
+		require.Less(t, found, 3)
+	}
+	close(hold)
+	done, err := x.batch(x.many(mostBatched + 1))
+	require.NoError(t, err)
+	require.False(t, done)
+}
+
+// TestBatchOfImports has a device that is told of memory of others, until it is done with it.
+func TestBatchOfImports(t *testing.T) {
+	x := newBatchRig(t, asynctest.Options{HostVisible: true}, scaled, 200)
+	done, err := x.batch(x.many(3))
+	require.NoError(t, err)
+	require.True(t, done)
+	require.NoError(t, wait(x.ex.Synchronize()))
+	counts := x.backend.Counts()
+	require.Positive(t, counts.Imports)
+	require.Equal(t, counts.Imports, counts.Forgets)
+}
+
+// TestPrepareBatchIsCancelled between two of the launches that it looks at.
+func TestPrepareBatchIsCancelled(t *testing.T) {
+	x := newBatchRig(t, asynctest.Options{Specialize: true}, scaled, 200)
+	c, all := x.call, x.many(3)
+	err := x.ex.PrepareBatch(&c, 3, func(i int) error {
+		if copy(c.Operands, all[i]); i == 2 {
+			x.ex.Cancel()
+		}
+		return nil
+	})
+	wants(t, err, Cancelled, "cancelled before it began")
 }
 
 // TestBatchOfBuffers leaves buffers to single calls, and in use by none.

@@ -96,6 +96,13 @@ var drafts = sync.Pool{New: func() any {
 	return d
 }}
 
+// draft returns a draft of a call that begins now.
+func (ex *Executor) draft(c *Call) *draft {
+	d := drafts.Get().(*draft)
+	d.ex, d.stop, d.cancels = ex, c.Stop, ex.cancels.Load()
+	return d
+}
+
 // ask is what room program asks while the call waits for a program.
 func (d *draft) ask() error {
 	if d.ex.cancels.Load() != d.cancels {
@@ -125,7 +132,7 @@ func (ex *Executor) Call(c *Call) (*Event, error) {
 	if set := profile.On(); set != nil {
 		return ex.profiled(set, c)
 	}
-	d := drafts.Get().(*draft)
+	d := ex.draft(c)
 	ev, err := ex.call(d, c)
 	d.release()
 	return ev, err
@@ -134,7 +141,7 @@ func (ex *Executor) Call(c *Call) (*Event, error) {
 // profiled is Call while somebody profiles.
 func (ex *Executor) profiled(set *profile.Set, c *Call) (*Event, error) {
 	span := set.Begin()
-	d := drafts.Get().(*draft)
+	d := ex.draft(c)
 	ev, err := ex.call(d, c)
 	span.Stop()
 	if CodeOf(err) != Busy { // else the call comes again
@@ -227,7 +234,6 @@ type named interface {
 func (ex *Executor) prepare(d *draft, c *Call, owner *owner) (p *call.Prepared, borrows bool, err error) {
 	r := &d.request
 	r.Op, r.Dims, r.Grid, r.Block, r.Fuel, r.Stop = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0, d.asked
-	d.ex, d.stop, d.cancels = ex, c.Stop, ex.cancels.Load()
 	if c.Stream != 0 && (c.Stream != ex.native || c.Ordered) {
 		d.native, r.May = c.Stream, d.allowed
 	}

@@ -93,7 +93,7 @@ func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) {
 		return
 	}
 	defer done()
-	d := drafts.Get().(*draft)
+	d := ex.draft(c)
 	defer d.release()
 	try := *c
 	try.Try = true

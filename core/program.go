@@ -37,8 +37,9 @@ func made(p *program.Program, err error) (*Program, error) {
 	return &Program{p: p, calls: map[*Device]*call.Table{}}, nil
 }
 
-// preparedLaunches is how many prepared launches a program keeps for a device.
-const preparedLaunches = 64
+// preparedLaunches is how many prepared launches a program keeps for a device, at most: so
+// many that a few hundred shapes of parameters have room, wherever their hashes fall.
+const preparedLaunches = 4096
 
 // table returns the program's prepared launches on a device.
 func (p *Program) table(d *Device) *call.Table {
@@ -49,14 +50,16 @@ func (p *Program) table(d *Device) *call.Table {
 		return t
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	closed := p.closed
 	if t = p.calls[d]; t == nil {
 		t = call.NewTable(&d.call, preparedLaunches)
-		if p.closed {
-			t.Close() // it serves this launch alone
-			return t
+		if !closed {
+			p.calls[d] = t
 		}
-		p.calls[d] = t
+	}
+	p.mu.Unlock()
+	if closed {
+		t.Close() // it serves this launch alone
 	}
 	return t
 }

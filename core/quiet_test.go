@@ -44,7 +44,7 @@ func TestCallsThatAreQuiet(t *testing.T) {
 		"the phase":            {Call{Program: assemble(t, "program p\nslot a f32\nphase_adv 1\nstg.f32 1.0, a[index]\nexit"), Operands: []Operand{x}}, false},
 		"residues":             {Call{Program: assemble(t, "program p\nslot c f32\nmov.u8 k, 3\nmov.u64 v, 7\nres_accum k, v\nstg.f32 1.0, c[index]\nexit"), Operands: []Operand{x}}, false},
 	} {
-		d := drafts.Get().(*draft)
+		d := ex.draft(&c.call)
 		b, _, err := ex.bind(d, &c.call, nil)
 		require.NoError(t, err, name)
 		require.Equal(t, c.quiet, b.Quiet(), name)

@@ -34,7 +34,7 @@ func (ex *Executor) Trace(c *Call, lane uint64, line func(string)) (*Event, erro
 			return nil, Errorf(Invalid, "%s: %s: a trace takes buffers; wrap the memory of others", r.What(), r.Name(i))
 		}
 	}
-	d := drafts.Get().(*draft)
+	d := ex.draft(c)
 	b, _, err := ex.bind(d, c, nil)
 	d.release()
 	if err != nil {

@@ -170,7 +170,7 @@ func (b *Backend) Devices() ([]backends.Info, error) {
 
 func (b *Backend) info(i int) backends.Info {
 	o := &b.options
-	info := backends.Info{Name: "asynctest", HostVisible: o.HostVisible, Asynchronous: true, Codegen: "asynctest/2", Variants: o.Variants,
+	info := backends.Info{Name: "asynctest", HostVisible: o.HostVisible, Asynchronous: true, Batches: true, Codegen: "asynctest/2", Variants: o.Variants,
 		MemoryBytes: o.Memory, MaxGrid: o.MaxGrid, DLPackType: o.DLPackType, DLPackID: int32(i)}
 	if o.Enters {
 		info.Enters = &backends.EnterBounds{Bytes: 4 << 20, Nanoseconds: 10e6}

@@ -23,13 +23,20 @@ func (s *stream) LaunchBatch(kn backends.Kernel, n int, launch func(i int) *back
 	if err := k.apart(ls); err != nil {
 		return 0, err
 	}
+	first := backends.Ticket(0)
 	for _, l := range slices.Backward(ls) {
 		t, err := s.launch(k, l, true)
 		if err != nil {
 			return last, err
 		}
-		last = t
+		if last = t; first == 0 {
+			first = t
+		}
 	}
+	b := s.device.backend
+	b.mu.Lock()
+	s.batches[last] = first
+	b.unlock()
 	return last, nil
 }
 

@@ -22,11 +22,12 @@ type stream struct {
 
 	last     backends.Ticket // given
 	passed   backends.Ticket
-	inflight []*work                   // with tickets, that the host does not know to have passed, in order
-	failed   map[backends.Ticket]error // passed, and not waited for
-	waited   map[backends.Ticket]bool  // to the end
-	capture  *graph                    // being captured
-	timing   *timing                   // of the next work; nil: nobody asks
+	inflight []*work                             // with tickets, that the host does not know to have passed, in order
+	failed   map[backends.Ticket]error           // passed, and not waited for
+	waited   map[backends.Ticket]bool            // to the end
+	batches  map[backends.Ticket]backends.Ticket // by a batch's last ticket, its first
+	capture  *graph                              // being captured
+	timing   *timing                             // of the next work; nil: nobody asks
 	closed   bool
 }
 
@@ -35,7 +36,7 @@ func (d *device) newStream(q *queue, wrapped bool) *stream {
 	d.made++
 	d.backend.counts.Streams++
 	s := &stream{device: d, number: d.made, queue: q, wrapped: wrapped, native: ownStreams + uintptr(d.made),
-		failed: map[backends.Ticket]error{}, waited: map[backends.Ticket]bool{}}
+		failed: map[backends.Ticket]error{}, waited: map[backends.Ticket]bool{}, batches: map[backends.Ticket]backends.Ticket{}}
 	d.streams[s] = struct{}{}
 	return s
 }
@@ -310,8 +311,18 @@ func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
 	}
 	s.know(t)
 	s.waited[t] = true
-	err := s.failed[t]
-	delete(s.failed, t)
+	first, ok := s.batches[t]
+	if !ok {
+		first = t
+	}
+	delete(s.batches, t)
+	var err error
+	for at := first; at <= t; at++ {
+		if err == nil {
+			err = s.failed[at]
+		}
+		delete(s.failed, at)
+	}
 	return err
 }
 

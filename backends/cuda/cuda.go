@@ -125,7 +125,7 @@ func describe(api *driver.API, i int) (*device, error) {
 	}
 	d.compute = int(10*major + minor)
 	d.info = backends.Info{
-		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
+		Name: string(name[:n]), Asynchronous: true, Batches: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
 		Processors: int(d.processors), Capability: d.compute, Variants: backends.Variant{Proved: true},
 		Codegen: fmt.Sprintf("%s %s sm_%d cuda_%d %s", ptx.Version, product.Version, d.compute, api.Version, driver.Build()),
 	}

@@ -169,6 +169,9 @@ func (s *stream) tail(k *kernel, l *backends.Launch) uint32 {
 func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	k.program.Layout.Fuse(l, &s.space)
 	f := k.form(l, &s.space)
+	if f.Batch > 0 {
+		return errors.New("launch: it is one of a batch, and comes alone")
+	}
 	v, err := k.variant(f)
 	if err != nil {
 		return err

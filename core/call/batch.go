@@ -2,11 +2,12 @@ package call
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/core/program"
+	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -20,11 +21,14 @@ type Batch struct {
 	what      string
 	cells     []uint64 // of the scalars, which all have
 	members   []member
-	addresses []uintptr // of the members' slots, one's after the other's
+	mems      []*memory.Memory // of others, where the device has to be told of it
+	addresses []uintptr        // of the members' slots, one's after the other's
 	areas     []area
 	cost      float64 // in nanoseconds
 	try       bool
 	queued    *bool
+	line      *memory.Line
+	tickets   []backends.Ticket // one for each kernel
 
 	// The launch at hand, of calls that filled is, and those of the kernel at hand.
 	filled *Prepared
@@ -58,11 +62,11 @@ func NewBatch(try bool, queued *bool) *Batch {
 	return b
 }
 
-// Add adds a call of p on these operands, all of a batch with the same scalars. It reports
-// false, as with an error, of what cannot be part of a batch; else p is the batch's from now on.
+// Add adds a call of p on these operands, memory of others, all of a batch with the same
+// scalars. It reports false, as with an error, of what cannot be part of a batch; else p and
+// the operands' memory are the batch's from now on.
 func (b *Batch) Add(p *Prepared, operands []Operand, scalars []Scalar) (bool, error) {
-	if !p.async || p.faults || p.phase || p.residue || len(p.steps) != 1 || p.workspace > 0 || len(p.numbers) > 0 ||
-		slices.ContainsFunc(operands, func(o Operand) bool { return o.Mem != nil }) {
+	if !p.async || p.faults || p.phase || p.residue || len(p.steps) != 1 || p.workspace > 0 || len(p.numbers) > 0 {
 		return false, nil
 	}
 	low, err := p.look(operands)
@@ -90,6 +94,11 @@ func (b *Batch) Add(p *Prepared, operands []Operand, scalars []Scalar) (bool, er
 	}
 	b.cost += cost
 	b.use(p, operands)
+	for i := range operands {
+		if m := operands[i].Mem; m != nil {
+			b.mems = append(b.mems, m)
+		}
+	}
 	return true, nil
 }
 
@@ -176,6 +185,7 @@ func (b *Batch) Run(t *queue.Target) (last backends.Ticket, err error) {
 	default:
 		defer t.Order.Unlock()
 	}
+	b.line = t.Line
 	for done := 0; done < len(b.members) && err == nil; {
 		k := b.members[done].p.steps[0].kernel
 		b.group = b.group[:0]
@@ -189,32 +199,20 @@ func (b *Batch) Run(t *queue.Target) (last backends.Ticket, err error) {
 			}
 			done++
 		}
+		queued := *b.queued
+		*b.queued = true // also if the device panics
 		var ticket backends.Ticket
-		if ticket, err = b.give(t.Line.Stream, k); ticket > 0 {
-			last = ticket
+		ticket, err = t.Line.Stream.(backends.Batcher).LaunchBatch(k.Kernel, len(b.group), func(i int) *backends.Launch { return b.at(int(b.group[i])) })
+		if ticket > 0 {
+			last, b.tickets = ticket, append(b.tickets, ticket)
+		} else if err != nil && (!t.Capturing || errors.Is(err, backends.ErrCaptured)) {
+			*b.queued = queued
 		}
-		*b.queued = *b.queued || err == nil || ticket > 0
 	}
 	if err != nil && last > 0 {
 		err = status.FromBackend(b.what, err)
 	}
 	return last, err
-}
-
-// give queues the group, whose kernel is k.
-func (b *Batch) give(s backends.Stream, k *program.Kernel) (last backends.Ticket, err error) {
-	launch := func(i int) *backends.Launch { return b.at(int(b.group[i])) }
-	if batcher, ok := s.(backends.Batcher); ok {
-		return batcher.LaunchBatch(k.Kernel, len(b.group), launch)
-	}
-	for i := range b.group {
-		ticket, err := s.Launch(k.Kernel, launch(i))
-		if err != nil {
-			return last, err
-		}
-		last = ticket
-	}
-	return last, nil
 }
 
 // Before is queue.Replayed's. Others keep the memory in order.
@@ -225,6 +223,9 @@ func (b *Batch) After(*queue.Target, backends.Ticket) {}
 
 // Outcome is queue.Work's.
 func (b *Batch) Outcome(err error) error {
+	for i := 0; err == nil && i < len(b.tickets)-1; i++ { // the last was waited for
+		err = b.line.Stream.Wait(b.tickets[i], 0)
+	}
 	if err == nil {
 		return nil
 	}
@@ -235,7 +236,7 @@ func (b *Batch) Outcome(err error) error {
 func (b *Batch) Cancel() bool { return false }
 
 // Quiet is queue.Quiet's.
-func (b *Batch) Quiet() bool { return true }
+func (b *Batch) Quiet() bool { return len(b.members) == 0 || b.members[0].p.device.Info.Enters != nil }
 
 // Leave is queue.Quiet's. The kernels stay while the prepared calls do.
 func (b *Batch) Leave() queue.Released { return b }
@@ -247,7 +248,16 @@ func (b *Batch) Lodge() error {
 }
 
 // Lodged is queue.Guest's.
-func (b *Batch) Lodged() {}
+func (b *Batch) Lodged() { b.end() }
+
+// end lets go of memory of others.
+func (b *Batch) end() {
+	for _, m := range b.mems {
+		m.End()
+	}
+	clear(b.mems)
+	b.mems = b.mems[:0]
+}
 
 // Captured is queue.Replayed's.
 func (b *Batch) Captured() { b.try = false }
@@ -271,9 +281,10 @@ func (b *Batch) Release() {
 	for i := range b.members {
 		b.members[i].p.Release()
 	}
+	b.end()
 	clear(b.members)
 	l := &b.launch
-	*b = Batch{cells: b.cells[:0], members: b.members[:0], addresses: b.addresses[:0], areas: b.areas[:0], group: b.group[:0],
+	*b = Batch{cells: b.cells[:0], members: b.members[:0], mems: b.mems[:0], tickets: b.tickets[:0], addresses: b.addresses[:0], areas: b.areas[:0], group: b.group[:0],
 		launch: backends.Launch{Slots: l.Slots[:0], Params: l.Params[:0]}}
 	batches.Put(b)
 }

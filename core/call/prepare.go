@@ -116,6 +116,7 @@ type Prepared struct {
 	async     bool // the device works by itself
 	phase     bool // a launch reads or changes the phase
 	faults    bool // a launch may fault
+	enters    bool // the device lets others enter all kernels
 	loud      bool // one may, or is worth cancelling; see Quiet
 	device    *Device
 	stop      program.Stop // while it is prepared
@@ -587,6 +588,6 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 		p.varies = p.varies || len(s.params) > 0 && r.Op == nil
 		p.cost += s.cost(&s.l)
 	}
-	p.loud = p.faults || p.telling(d.Info.Enters)
+	p.loud = p.faults || !p.enters || p.telling(d.Info.Enters)
 	return nil
 }

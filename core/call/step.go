@@ -67,7 +67,8 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	p.residue = p.residue || s.program.Residue
 	p.phase = p.phase || s.program.Phase
 	_, enters := k.Kernel.(backends.Entered)
-	p.faults = p.faults || !enters || !noFuel || !v.Proved
+	p.enters = enters && (p.enters || len(p.steps) == 0)
+	p.faults = p.faults || !noFuel || !v.Proved
 	p.steps = append(p.steps, s)
 	return nil
 }

@@ -3,32 +3,89 @@ package call
 import (
 	"sync/atomic"
 
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/status"
 )
 
-// Table finds prepared calls by their signatures. It is bounded: a call that is
-// put in takes the place of one that was put in earlier. Finding takes no lock.
+// Table finds prepared calls by their signatures. It grows where a call would take the place
+// of another, since an optimiser's step has one for each shape of a parameter and needs all at
+// once; but it is bounded: then such a call does. Finding takes no lock.
 type Table struct {
 	device *Device
-	sets   []set
-	closed atomic.Bool
+	sets   atomic.Pointer[[]set]
+	most   int                   // sets
+	mu     lock.Mutex[lock.Last] // of putting in
+	closed bool
 }
 
 const ways = 4
 
 type set struct {
 	ways [ways]atomic.Pointer[Prepared]
-	next atomic.Uint32
+	next int
 }
 
-// NewTable makes a table for about the given number of calls on a device.
-func NewTable(d *Device, calls int) *Table {
-	n := 1
-	for n*ways < calls {
-		n *= 2
+// fewest is how many calls a table is made for.
+const fewest = 64
+
+// NewTable makes a table for calls on a device, at most about so many.
+func NewTable(d *Device, most int) *Table {
+	t := &Table{device: d, most: 1}
+	for t.most*ways < most {
+		t.most *= 2
 	}
-	return &Table{device: d, sets: make([]set, n)}
+	sets := make([]set, min(fewest/ways, t.most))
+	t.sets.Store(&sets)
+	return t
+}
+
+// setOf is where calls of a hash are.
+func setOf(sets []set, hash uint64) *set { return &sets[hash%uint64(len(sets))] }
+
+// put puts a call in, of which the table counts as a user. It returns the one that has to
+// go, which the caller releases.
+func (t *Table) put(p *Prepared) (gone *Prepared) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return p
+	}
+	sets := *t.sets.Load()
+	for !setOf(sets, p.hash).takes(p) {
+		if len(sets) == t.most {
+			s := setOf(sets, p.hash)
+			gone = s.ways[s.next].Swap(p)
+			s.next = (s.next + 1) % ways
+			break
+		}
+		sets = grown(sets)
+	}
+	t.sets.Store(&sets)
+	return gone
+}
+
+// takes puts a call in where there is room.
+func (s *set) takes(p *Prepared) bool {
+	for i := range s.ways {
+		if s.ways[i].CompareAndSwap(nil, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// grown is twice as many sets, with the same calls: each set's are dealt out to two.
+func grown(from []set) []set {
+	to := make([]set, 2*len(from))
+	for i := range from {
+		for k := range from[i].ways {
+			if p := from[i].ways[k].Load(); p != nil {
+				setOf(to, p.hash).takes(p)
+			}
+		}
+	}
+	return to
 }
 
 // Get returns the prepared call of a request, which is made if it is not there.
@@ -37,7 +94,7 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	var room [64]uint64
 	key := r.key(room[:0])
 	hash := hashOf(key)
-	s := &t.sets[hash%uint64(len(t.sets))]
+	s := setOf(*t.sets.Load(), hash)
 	for i := range s.ways {
 		if p := s.ways[i].Load(); p != nil && p.hash == hash && equal(p.key, key) && p.Acquire() {
 			return p, nil
@@ -59,11 +116,8 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	}
 	p.hash, p.key = hash, append([]uint64(nil), key...)
 	p.Acquire()
-	if old := s.ways[s.next.Add(1)%ways].Swap(p); old != nil {
-		old.Release()
-	}
-	if t.closed.Load() { // looked at after it was put in: Close looks for calls after closing
-		t.clear()
+	if gone := t.put(p); gone != nil {
+		gone.Release()
 	}
 	return p, nil
 }
@@ -71,14 +125,15 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 // Close forgets all calls, and keeps none from now on. Those under way end as
 // they would.
 func (t *Table) Close() {
-	t.closed.Store(true)
-	t.clear()
-}
-
-func (t *Table) clear() {
-	for i := range t.sets {
-		for k := range t.sets[i].ways {
-			if p := t.sets[i].ways[k].Swap(nil); p != nil {
+	t.mu.Lock()
+	t.closed = true
+	sets := *t.sets.Load()
+	none := make([]set, 1)
+	t.sets.Store(&none)
+	t.mu.Unlock()
+	for i := range sets {
+		for k := range sets[i].ways {
+			if p := sets[i].ways[k].Swap(nil); p != nil {
 				p.Release()
 			}
 		}

@@ -207,6 +207,50 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestTableGrows where a call has no room, up to its bound, and keeps all till then.
+func TestTableGrows(t *testing.T) {
+	table := NewTable(nil, 1024)
+	const most = 3 * ways
+	var all []*Prepared
+	at := func(hash uint64) *Prepared {
+		p := &Prepared{hash: hash}
+		p.Start(2)
+		require.Nil(t, table.put(p))
+		return p
+	}
+	for i := range uint64(most) {
+		all = append(all, at(16*i)) // one set's, of 16, till there are more
+	}
+	require.Len(t, *table.sets.Load(), 64)
+	for range 2 {
+		for _, p := range all {
+			require.Contains(t, held(setOf(*table.sets.Load(), p.hash)), p)
+			require.EqualValues(t, 2, p.Users())
+		}
+		at(1)
+	}
+	for i := range uint64(ways) {
+		all = append(all, at(256*i+7)) // one set's, however many there are
+	}
+	last := &Prepared{hash: 7}
+	last.Start(2)
+	require.Same(t, all[most], table.put(last))
+	require.Len(t, *table.sets.Load(), 256)
+	table.Close()
+	for _, p := range all[most+1:] {
+		require.EqualValues(t, 1, p.Users())
+	}
+	late := &Prepared{}
+	require.Same(t, late, table.put(late))
+}
+
+func held(s *set) (found []*Prepared) {
+	for i := range s.ways {
+		found = append(found, s.ways[i].Load())
+	}
+	return found
+}
+
 // TestKeysThatHashAlike: a call is found by its whole signature.
 func TestKeysThatHashAlike(t *testing.T) {
 	_, d := newSlow(t)
@@ -216,7 +260,7 @@ func TestKeysThatHashAlike(t *testing.T) {
 	p, err := Prepare(d, short)
 	require.NoError(t, err)
 	p.key, p.hash = short.key(nil), hashOf(long.key(nil))
-	table.sets[p.hash%uint64(len(table.sets))].ways[0].Store(p)
+	setOf(*table.sets.Load(), p.hash).takes(p)
 	found, err := table.Get(long, false)
 	require.NoError(t, err)
 	require.NotSame(t, p, found)
