@@ -31,7 +31,7 @@ func randomMatrix(r *rand.Rand, h *host, t isa.Type, batch []int64, rows, cols i
 	shape := append(append([]int64(nil), batch...), rows, cols)
 	n := len(shape)
 	var l kernels.Layout
-	switch how % 4 {
+	switch how {
 	case 0:
 		l = kernels.Packed(t, shape...)
 	case 1:
@@ -50,6 +50,17 @@ func randomMatrix(r *rand.Rand, h *host, t isa.Type, batch []int64, rows, cols i
 		l = kernels.Packed(t, wide...)
 		l.Shape = shape
 		l.Stride[n-1] = 3
+	case 4: // matrices farther apart
+		wide := append([]int64(nil), shape...)
+		wide[n-2] += 1 + r.Int64N(3)
+		l = kernels.Packed(t, wide...)
+		l.Shape = shape
+	case 5: // and transposed
+		wide := append([]int64(nil), shape...)
+		wide[n-1], wide[n-2] = shape[n-2], shape[n-1]+1+r.Int64N(3)
+		l = kernels.Packed(t, wide...)
+		l.Shape = shape
+		l.Stride[n-1], l.Stride[n-2] = l.Stride[n-2], l.Stride[n-1]
 	}
 	last := int64(1)
 	for i, d := range shape {

@@ -124,12 +124,13 @@ type productCase struct {
 	m, n, k     int64
 	howA, howB  int
 	howC        int
+	alone       int // bits: of A, of B, there is one for the whole batch
 	alpha, beta float64
 	special     bool
 }
 
 func (c productCase) String() string {
-	return fmt.Sprintf("%v in %v batch %v %d×%d×%d layouts %d %d %d alpha %v beta %v", c.t, c.out, c.batch, c.m, c.n, c.k, c.howA, c.howB, c.howC, c.alpha, c.beta)
+	return fmt.Sprintf("%v in %v batch %v %d×%d×%d layouts %d %d %d alone %d alpha %v beta %v", c.t, c.out, c.batch, c.m, c.n, c.k, c.howA, c.howB, c.howC, c.alone, c.alpha, c.beta)
 }
 
 // sizes gives sizes below most, none, one and few of them often.
@@ -153,7 +154,13 @@ func (c productCase) check(t *testing.T, r *rand.Rand, oracle, b *bench) {
 		c.out = c.t
 	}
 	var h host
-	a, bb := randomMatrix(r, &h, c.t, c.batch, c.m, c.k, c.howA, c.special), randomMatrix(r, &h, c.t, c.batch, c.k, c.n, c.howB, c.special)
+	batches := [2][]int64{c.batch, c.batch}
+	for i := range batches {
+		if c.alone>>i&1 != 0 {
+			batches[i] = nil
+		}
+	}
+	a, bb := randomMatrix(r, &h, c.t, batches[0], c.m, c.k, c.howA, c.special), randomMatrix(r, &h, c.t, batches[1], c.k, c.n, c.howB, c.special)
 	want := randomMatrix(r, &h, c.out, c.batch, c.m, c.n, c.howC, c.special)
 	layouts := []kernels.Layout{a.l, bb.l, want.l}
 	scalars := []uint64{scalarCell(c.out, c.alpha), scalarCell(c.out, c.beta)}
@@ -349,30 +356,6 @@ func TestWhatIsThereIsNotRead(t *testing.T) {
 						}
 					}
 				}
-			}
-		}
-	})
-}
-
-// TestStacksOfManyMatrices has more than a launch takes: the next one goes on where
-// the first ended.
-func TestStacksOfManyMatrices(t *testing.T) {
-	eachWidth(t, 2, func(t *testing.T, _, b *bench) {
-		const size = 1<<16 + 1
-		var h host
-		x, y, z := h.block(4*size), h.block(4*size), h.block(4*size)
-		number := func(i int) float64 { return float64(i % 2039) }
-		for i := range size {
-			putFloat(x[4*i:], isa.F32, number(i))
-			putFloat(y[4*i:], isa.F32, 3)
-		}
-		l := kernels.Packed(isa.F32, size, 1, 1)
-		plan, err := kernels.Gemm.Whole([]kernels.Layout{l, l, l})
-		require.NoError(t, err)
-		b.plan(plan, [][]byte{x, y, z}, []uint64{scalarCell(isa.F32, 1), 0})
-		for i := range size {
-			if got := cellAt(isa.F32, z[4*i:]); got != uint64(math.Float32bits(float32(3*number(i)))) {
-				t.Fatalf("matrix %d: %#x", i, got)
 			}
 		}
 	})

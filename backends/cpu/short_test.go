@@ -164,10 +164,10 @@ func TestEnteredProductsAreShort(t *testing.T) {
 			require.LessOrEqual(t, last, 30e3)
 		}
 		require.Equal(t, 30e3, last, "some are too long")
-		for batch, entered := range map[int64]bool{100: true, 256: true, 257: false, 1000: false} {
-			x := kernels.Packed(isa.F32, batch, 1, 1)
-			k, l := stepOf(t, b, x, x, x)
-			require.Equal(t, entered, enteredOf(t, k, l) != nil, batch)
+		// Stacks of matrices, whose calls are of many of them, or, of longer sums, two of each.
+		for size, entered := range map[[2]int64]bool{{1, 1}: true, {256, 1}: true, {2000, 1}: true, {60_000, 1}: false, {128, 513}: true, {129, 513}: false} {
+			k, l := stepOf(t, b, kernels.Packed(isa.F32, size[0], 1, size[1]), kernels.Packed(isa.F32, size[0], size[1], 1), kernels.Packed(isa.F32, size[0], 1, 1))
+			require.Equal(t, entered, enteredOf(t, k, l) != nil, size)
 		}
 		// Of nothing, with rows anywhere.
 		empty := kernels.Layout{Type: isa.F32, Shape: []int64{40, 0}, Stride: []int64{1 << 42, 1}}

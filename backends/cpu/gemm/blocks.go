@@ -371,6 +371,7 @@ type plan struct {
 func (w *worker) tilesOf(s tile, wide int64, packed bool) {
 	lanes := int64(w.p.lib.m.lanes(s.t))
 	across := int64(s.cols) * lanes
+	w.aNext, w.dNext = 0, uintptr(across*s.t.size())
 	if full := wide / across; full > 0 {
 		w.tiles = full
 		w.call(multiplies, s)

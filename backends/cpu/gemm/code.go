@@ -13,6 +13,7 @@ import (
 // some hundreds of shapes, of 1 to 5 KB each.
 type library struct {
 	m    machine
+	half *library // nil: there are no narrower vectors
 	mu   sync.Mutex
 	made [codeKinds][numbers][maxRows + 1][maxCols + 1][8]atomic.Pointer[mem.Code]
 }
@@ -31,11 +32,27 @@ const (
 	codeKinds
 )
 
-// The libraries of AVX2 and of AVX-512.
+// The libraries of AVX2 and of AVX-512, each with those of narrower vectors.
 var (
-	narrow = sync.OnceValue(func() *library { return &library{m: machine{false, 32}} })
-	wide   = sync.OnceValue(func() *library { return &library{m: machine{true, 64}} })
+	narrow = sync.OnceValue(func() *library { return newLibrary(machine{false, 32}) })
+	wide   = sync.OnceValue(func() *library { return newLibrary(machine{true, 64}) })
 )
+
+func newLibrary(m machine) *library {
+	l := &library{m: m}
+	if m.bytes > 16 {
+		l.half = newLibrary(machine{m.evex, m.bytes / 2})
+	}
+	return l
+}
+
+// around is the library of the narrowest vectors that hold so many bytes, or of the widest.
+func (l *library) around(bytes int64) *library {
+	for l.half != nil && bytes <= int64(l.half.m.bytes) {
+		l = l.half
+	}
+	return l
+}
 
 // way numbers the flags of a shape.
 func (s tile) way() int {
@@ -108,7 +125,7 @@ func (w *worker) call(kind codeKind, s tile) {
 		return
 	}
 	if w.written != nil {
-		w.err = w.written.add(kind, s, c, w.p.lib.m.bytes, &w.args)
+		w.err = w.written.add(kind, c, &w.args)
 		return
 	}
 	jit.Enter(c, unsafe.Pointer(&w.args))

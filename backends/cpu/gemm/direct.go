@@ -56,22 +56,19 @@ var (
 )
 
 // add writes a call down, and leaves args as it would.
-func (s *sequenceOf) add(kind codeKind, t tile, c *mem.Code, vector int, a *args) error {
+func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 	if len(s.calls) == directCalls {
 		return errTooLong
 	}
 	s.calls = append(s.calls, writtenCall{kind, c, *a})
-	switch kind {
-	case multiplies:
-		a.b += uintptr(a.tiles) * a.bNext
-	case rowwise:
-		a.a += uintptr(a.tiles) * a.bNext
-		vector = rowsMachine(machine{}).bytes
-	default:
+	if kind != multiplies && kind != rowwise {
 		return nil
 	}
+	tiles := uintptr(a.tiles)
+	a.a += tiles * a.aNext
+	a.b += tiles * a.bNext
 	for _, at := range []*uintptr{&a.t, &a.s, &a.d, &a.c} {
-		*at += uintptr(a.tiles * int64(t.cols*vector))
+		*at += tiles * a.dNext
 	}
 	a.tiles = 0
 	return nil

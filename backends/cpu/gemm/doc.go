@@ -36,6 +36,7 @@
 //	             transposed matrix): squares are transposed in registers
 //	dot.go       few elements that are long sums: their chunks side by side
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
+//	stacks.go    stacks of small matrices, many at a time
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
 //	shape.go     how a product is cut into blocks and tiles, and threads share it
 //	ahead.go     what is fetched meanwhile
@@ -82,6 +83,10 @@
 // 1,024 rows by as many columns take. Of a
 // product whose B has to be transposed, or its transposed product, Cᵀ = BᵀAᵀ, that
 // is done which moves less.
+//
+// Of a stack of small matrices a call does the same tile of each of a run of them: tiles
+// follow each other at the matrices' distances as they do side by side in a matrix. A product
+// of 3 by 3 takes 5 ns so, a call from Go some 50.
 //
 // Sums of chunks wait in C. Where C is read, is of another type or is transposed,
 // they wait in scratch.

@@ -91,6 +91,7 @@ type launch struct {
 	record         *backends.Record
 	batches, parts int64
 	part, cPart    int64 // products in a part, and bytes from part to part of the result
+	run            int64 // matrices of a stack that a task has
 	high, wide     int64 // rows and columns of a task
 	down, across   int64 // tasks in a matrix
 	packed         []packed
@@ -150,7 +151,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 // divide cuts the result into tasks, and returns how many there are.
 func (r *launch) divide(threads int) int64 {
 	p := &r.first
-	r.high, r.wide, r.down, r.across = p.m, p.n, 1, 1
+	r.high, r.wide, r.down, r.across, r.run = p.m, p.n, 1, 1, 1
 	lanes, panel := int64(p.lib.m.lanes(p.t)), p.lib.m.tallest(p.t, 2)
 	if p.takesRows(p.m) {
 		panel = mostGroups * square(p.t)
@@ -160,6 +161,13 @@ func (r *launch) divide(threads int) int64 {
 	}
 	matrices := r.batches * r.parts
 	each := p.nanoseconds(r.part)
+	if r.parts == 1 && p.run() > 1 {
+		r.run = min(p.run(), r.batches)
+		if threads > 1 && each*float64(matrices) >= aloneNanoseconds {
+			r.run = min(r.run, ceil(r.batches, int64(threads)*tasksOfThread))
+		}
+		return ceil(r.batches, r.run)
+	}
 	if threads == 1 || each*float64(matrices) < aloneNanoseconds {
 		if matrices == 1 {
 			return 1
@@ -197,6 +205,14 @@ func (p *product) nanoseconds(k int64) float64 {
 func (r *launch) task(w *worker, i int64) {
 	p := &w.own
 	*p = r.first
+	if r.run > 1 {
+		first := i * r.run
+		p.a += uintptr(first * p.aNext)
+		p.b += uintptr(first * p.bNext)
+		p.c += uintptr(first * p.cNext())
+		w.stack(p, min(r.run, r.batches-first))
+		return
+	}
 	d := i % r.down
 	i /= r.down
 	j := i % r.across
@@ -204,7 +220,7 @@ func (r *launch) task(w *worker, i int64) {
 	part, batch := i%r.parts, i/r.parts
 	p.a += uintptr(batch*p.aNext + part*r.part*p.acs)
 	p.b += uintptr(batch*p.bNext + part*r.part*p.brs)
-	p.c += uintptr(batch*p.m*p.n*p.out.size + part*r.cPart)
+	p.c += uintptr(batch*p.cNext() + part*r.cPart)
 	p.k = min(p.k-part*r.part, r.part)
 	shared := (*packed)(nil)
 	if len(r.packed) > 0 {

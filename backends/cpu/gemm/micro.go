@@ -34,21 +34,24 @@ type tile struct {
 	out  uint8
 }
 
-// args is what a micro-kernel is given. It computes tiles side by side.
+// args is what a micro-kernel is given. It computes tile after tile: side by side, one
+// below the other, or the same one of matrices of a stack.
 type args struct {
-	a, aStep       uintptr // of A: where it starts; bytes from row to row if along, else from column to column
-	b, bStep       uintptr // of the first tile's B: bytes from row to row …
-	bNext          uintptr // … and from tile to tile
+	a, aStep       uintptr // of the first tile's A: bytes from row to row if along, else from column to column
+	b, bStep       uintptr // … and B: bytes from row to row
+	aNext, bNext   uintptr // bytes from tile to tile
 	k              int64
 	t, tStep       uintptr // where the sums begin from, if begin
 	s, sStep       uintptr // where the sum of the chunks before is, if add
 	d, dStep       uintptr // where the result goes
 	c, cStep       uintptr // C as it was, if beta
+	dNext          uintptr // of t, s, d and c: bytes from tile to tile
 	tiles          int64
 	flags          uint64
 	alpha, beta    uint64
 	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
 	next           [2]ahead  // of far: what is fetched meanwhile
+	ahead          uintptr   // of rowwise, if far: how far ahead of A it fetches
 	src, dst       uintptr   // of copy.go's
 	srcNext        uintptr
 	srcStep        uintptr
@@ -165,6 +168,7 @@ var (
 	argAStep = at(unsafe.Offsetof(shapeOfArgs.aStep))
 	argB     = at(unsafe.Offsetof(shapeOfArgs.b))
 	argBStep = at(unsafe.Offsetof(shapeOfArgs.bStep))
+	argANext = at(unsafe.Offsetof(shapeOfArgs.aNext))
 	argBNext = at(unsafe.Offsetof(shapeOfArgs.bNext))
 	argK     = at(unsafe.Offsetof(shapeOfArgs.k))
 	argT     = at(unsafe.Offsetof(shapeOfArgs.t))
@@ -173,6 +177,7 @@ var (
 	argSStep = at(unsafe.Offsetof(shapeOfArgs.sStep))
 	argD     = at(unsafe.Offsetof(shapeOfArgs.d))
 	argDStep = at(unsafe.Offsetof(shapeOfArgs.dStep))
+	argDNext = at(unsafe.Offsetof(shapeOfArgs.dNext))
 	argC     = at(unsafe.Offsetof(shapeOfArgs.c))
 	argCStep = at(unsafe.Offsetof(shapeOfArgs.cStep))
 	argTiles = at(unsafe.Offsetof(shapeOfArgs.tiles))
@@ -350,10 +355,8 @@ func micro(m machine, s tile) ([]byte, error) {
 	g.Bind(again)
 	g.zero()
 	g.fetchSums()
-	g.Load(x86.W64, regB, argB)
+	g.factors()
 	g.Load(x86.W64, regBStep, argBStep)
-	g.Load(x86.W64, regCount, argK)
-	g.Load(x86.W64, regA, argA)
 	var list ahead
 	if s.far {
 		for i, r := range aheadRegs {
@@ -396,10 +399,7 @@ func micro(m machine, s tile) ([]byte, error) {
 			g.OpTo(x86.ADD, x86.W64, argAhead(i, unsafe.Offsetof(list.at)), x86.RAX)
 		}
 	}
-	g.Load(x86.W64, x86.RAX, argBNext)
-	g.OpTo(x86.ADD, x86.W64, argB, x86.RAX)
-	g.OpMemImm(x86.SUB, x86.W64, argTiles, 1)
-	g.Jcc(x86.NE, again)
+	g.next(again)
 	return g.end()
 }
 
@@ -473,8 +473,7 @@ func (g *maker) each(start, step x86.Mem, f func(sum x86.Reg, m x86.Mem, masked 
 	}
 }
 
-// finish does with the sums what the flags say, stores them, and goes on to the
-// next tile.
+// finish does with the sums what the flags say, and stores them.
 func (g *maker) finish() {
 	first, scaled, store := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Load(x86.W64, x86.RAX, argFlags)
@@ -510,8 +509,28 @@ func (g *maker) finish() {
 	})
 	g.Bind(store)
 	g.each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.store(m, sum, masked) })
-	g.MovImm(x86.RAX, uint64(g.s.cols*g.m.bytes))
+}
+
+// factors fetches where the tile's A and B are, and moves both on already, so that the next
+// tile need not wait for it.
+func (g *maker) factors() {
+	g.Load(x86.W64, regCount, argK)
+	for _, x := range []struct {
+		r        x86.Reg
+		at, next x86.Mem
+	}{{regA, argA, argANext}, {regB, argB, argBNext}} {
+		g.Load(x86.W64, x.r, x.at)
+		g.Load(x86.W64, x86.RAX, x.next)
+		g.OpTo(x86.ADD, x86.W64, x.at, x86.RAX)
+	}
+}
+
+// next goes on to the next tile, if there is one.
+func (g *maker) next(again x86.Label) {
+	g.Load(x86.W64, x86.RAX, argDNext)
 	for _, m := range []x86.Mem{argT, argS, argD, argC} {
 		g.OpTo(x86.ADD, x86.W64, m, x86.RAX)
 	}
+	g.OpMemImm(x86.SUB, x86.W64, argTiles, 1)
+	g.Jcc(x86.NE, again)
 }

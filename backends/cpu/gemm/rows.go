@@ -1,6 +1,10 @@
 package gemm
 
-import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+)
 
 // Products with few columns, of a matrix whose rows lie as rows do: vectors hold
 // neighbouring rows' sums, and A's squares are transposed on the way. A tile has
@@ -172,9 +176,7 @@ func byRows(m machine, s tile) ([]byte, error) {
 	again := g.NewLabel()
 	g.Bind(again)
 	g.zero()
-	g.Load(x86.W64, regB, argB)
-	g.Load(x86.W64, regCount, argK)
-	g.Load(x86.W64, regA, argA)
+	g.factors()
 	for i := 1; i < s.cols; i++ {
 		g.Lea(groupBases[i], x86.Mem{Base: groupBases[i-1], Index: step, Scale: uint8(side)})
 	}
@@ -191,8 +193,10 @@ func byRows(m machine, s tile) ([]byte, error) {
 	g.Bind(loop)
 	if s.far {
 		for i := range s.cols {
+			g.Load(x86.W64, x86.RAX, at(unsafe.Offsetof(shapeOfArgs.ahead)))
+			g.Op(x86.ADD, x86.W64, x86.RAX, groupBases[i])
 			for q := range side {
-				g.Prefetch(row(i, q, aheadBytes))
+				g.Prefetch(rows[q].of(x86.RAX, 0))
 			}
 		}
 	}
@@ -214,10 +218,7 @@ func byRows(m machine, s tile) ([]byte, error) {
 	}
 	g.Bind(done)
 	g.finish()
-	g.Load(x86.W64, x86.RAX, argBNext)
-	g.OpTo(x86.ADD, x86.W64, argA, x86.RAX)
-	g.OpMemImm(x86.SUB, x86.W64, argTiles, 1)
-	g.Jcc(x86.NE, again)
+	g.next(again)
 	return g.end()
 }
 
@@ -286,10 +287,12 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 				}
 				p0 := pc * chunk
 				w.k = min(p.k-p0, chunk)
-				w.a, w.aStep, w.bNext = p.a+uintptr((i0-again)*p.ars+p0*size), uintptr(p.ars), uintptr(groups*side*p.ars)
-				w.b, w.bStep = p.b+uintptr(p0*size+j*p.bcs), uintptr(p.bcs)
+				w.a, w.aStep, w.aNext = p.a+uintptr((i0-again)*p.ars+p0*size), uintptr(p.ars), uintptr(groups*side*p.ars)
+				w.b, w.bStep, w.bNext = p.b+uintptr(p0*size+j*p.bcs), uintptr(p.bcs), 0
+				w.dNext = uintptr(groups * side * size)
 				w.follow(pc == 0, pc == chunks-1, at, to, was)
 				w.restMask(w.k % side)
+				w.ahead = aheadBytes
 				w.tiles = tiles
 				w.call(rowwise, s)
 			}
