@@ -371,6 +371,8 @@ func TestProductsOfPages(t *testing.T) {
 			productCase{t: isa.F64, m: 512, n: 100, k: 40, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F32, m: 40, n: 140, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1, beta: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F32, m: 50, n: 1024, k: 70, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
+			productCase{t: isa.F32, m: 40, n: 7, k: 512, howA: how & 1, howB: how >> 1, alpha: 1, beta: 0.75}.check(t, r, oracle, b)
+			productCase{t: isa.F64, m: 3, n: 70, k: 256, howA: how & 1, howB: how >> 1, alpha: -2.5}.check(t, r, oracle, b)
 			productCase{t: isa.F32, m: 11, n: 70, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b) // of which some are entered
 		}
 	})

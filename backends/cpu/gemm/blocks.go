@@ -18,6 +18,8 @@ const (
 	maxHeld   = 1 << 20 // of a B that is packed once, for all of k
 	maxShared = 16 << 20
 	maxA      = 2 << 20
+	// Of the vectors of a product whose rows are shorter: narrower ones take as long.
+	leastBytes = 32
 	// Products of few steps of k, and how tall their tiles are.
 	shallow, shallowRows = 16, 6
 	// Panels of columns that are packed at once, of which memory has lines together.
@@ -89,7 +91,10 @@ func (p product) orient() product {
 		return c
 	}
 	if cost(&q) < cost(&p) {
-		return q
+		p = q
+	}
+	if !p.converts() {
+		p.lib = p.lib.around(max(p.n*size, leastBytes))
 	}
 	return p
 }

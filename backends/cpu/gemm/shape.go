@@ -27,7 +27,7 @@ func (p *product) shape(high, wide int64) (h shape) {
 	converts := p.converts()
 	h.along = p.acs == size && !converts || converts || p.ars != size
 	if !converts && h.along && p.acs == size && cols == 1 {
-		if low := p.ars & 4095; low < 64 || low > 4096-64 { // lines of all rows compete for the same places of the L1
+		if low := p.ars & 2047; low < 64 || low > 2048-64 { // lines of all rows compete for the same places of the L1
 			tallest = min(tallest, 10)
 		}
 	}
