@@ -32,8 +32,15 @@ func (m machine) mostColumns(groups int64) int64 {
 
 var groupBases = [...]x86.Reg{x86.R8, x86.R10, x86.R11, x86.R13}
 
-// aheadBytes is how far ahead rows are fetched.
+// aheadBytes is how far ahead rows are fetched, to the L2: in the L1 those that lie a multiple
+// of a page apart would drive each other out before they are needed.
 const aheadBytes = 512
+
+// What no L2 holds, and no L3.
+const (
+	beyondL2 = 1 << 20
+	beyondL3 = 32 << 20
+)
 
 // multiple is a multiple of a step, as addresses take it.
 type multiple struct {
@@ -196,7 +203,7 @@ func byRows(m machine, s tile) ([]byte, error) {
 			g.Load(x86.W64, x86.RAX, at(unsafe.Offsetof(shapeOfArgs.ahead)))
 			g.Op(x86.ADD, x86.W64, x86.RAX, groupBases[i])
 			for q := range side {
-				g.Prefetch(rows[q].of(x86.RAX, 0))
+				g.PrefetchL2(rows[q].of(x86.RAX, 0))
 			}
 		}
 	}
@@ -243,7 +250,12 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 	size, side := p.t.size(), square(p.t)
 	chunks := max(1, ceil(p.k, chunk))
 	low := p.ars & 2047 // where rows compete for the same places of the L1
-	s := tile{t: p.t, along: low >= 64 && low <= 2048-64, far: (i1-i0)*p.k*size > 1<<20}
+	bytes := (i1 - i0) * p.k * size
+	s := tile{t: p.t, along: low >= 64 && low <= 2048-64, far: bytes > beyondL2}
+	most := int64(mostGroups)
+	if !s.along && bytes >= beyondL2 && bytes < beyondL3 { // fewer of them do
+		most = min(most, 2)
+	}
 	// Sums of chunks stay where the result goes, unless that is still needed, or
 	// its rows do not lie side by side; then C as it was is beside them.
 	const step = 8 * mostGroups * 32
@@ -254,7 +266,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 	for i0 < i1 {
 		again := max(0, side-(i1-i0))
 		via := p.crs != size || again > 0
-		groups := min((i1-i0+again)/side, mostGroups)
+		groups := min((i1-i0+again)/side, most)
 		for p.lib.m.mostColumns(groups) < cols {
 			groups--
 		}
