@@ -111,10 +111,18 @@ func byRows(m machine, s tile) ([]byte, error) {
 	rows, cols := g.multiplesOf(step, x86.RBX, x86.RBP, x86.R12), g.multiplesOf(colStep, x86.R15, x86.None, x86.None)
 	size, side := int(s.t.size()), int(square(s.t))
 	row := func(group, i, disp int) x86.Mem { return rows[i].of(groupBases[group], disp) }
+	// Groups that take turns share the factors of half a square, if there are registers.
+	factors := rowSumReg + x86.Reg(s.rows*s.cols)
+	factor := func(c, p int) x86.Reg { return factors + x86.Reg(c*side/2+p%(side/2)) }
+	share := s.along && s.cols > 1 && int(factors)+s.rows*side/2 <= m.registers()
 	// column adds the products of column p of a square.
-	column := func(group, p, disp int, from x86.Reg) {
+	column := func(group, p, disp int, from x86.Reg, shared bool) {
 		for c := range s.rows {
 			x := cols[c].of(regB, disp+p*size)
+			if shared {
+				g.op(g.f.fma, g.sum(c, group), from, factor(c, p))
+				continue
+			}
 			if m.evex {
 				g.Emit(g.f.fma, x86.Inst{VL: 32, D: g.sum(c, group), A: from, IsMem: true, Mem: x, Broadcast: true})
 				continue
@@ -125,7 +133,7 @@ func byRows(m machine, s tile) ([]byte, error) {
 	}
 	whole := func(group, h, disp int) {
 		g.loadHalf(func(i int) x86.Mem { return row(group, i, disp+16*h) })
-		g.columns(h, oneColumn, func(p int, from x86.Reg) { column(group, p, disp, from) })
+		g.columns(h, oneColumn, func(p int, from x86.Reg) { column(group, p, disp, from, share) })
 	}
 	// squares does so many squares of each group: by turns, so that their chains go on
 	// side by side, or a group's one after the other, which needs few lines of the
@@ -133,6 +141,11 @@ func byRows(m machine, s tile) ([]byte, error) {
 	squares := func(n int) {
 		if s.along {
 			for h := range 2 * n {
+				for i := range s.rows * side / 2 {
+					if c, p := i/(side/2), h&1*side/2+i%(side/2); share {
+						g.broadcast(factor(c, p), cols[c].of(regB, h/2*32+p*size))
+					}
+				}
 				for i := range s.cols {
 					whole(i, h&1, h/2*32)
 				}
@@ -168,7 +181,7 @@ func byRows(m machine, s tile) ([]byte, error) {
 			g.columns(h, oneColumn, func(p int, from x86.Reg) {
 				g.OpImm(x86.CMP, x86.W64, regCount, int32(p))
 				g.Jcc(x86.LE, done)
-				column(group, p, 0, from)
+				column(group, p, 0, from, false)
 			})
 		}
 		g.Bind(done)
