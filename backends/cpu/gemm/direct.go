@@ -61,7 +61,7 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 		return errTooLong
 	}
 	s.calls = append(s.calls, writtenCall{kind, c, *a})
-	if kind != multiplies && kind != rowwise {
+	if !kind.counts() {
 		return nil
 	}
 	tiles := uintptr(a.tiles)
@@ -73,6 +73,9 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 	a.tiles = 0
 	return nil
 }
+
+// counts reports whether code goes from tile to tile, and counts them down.
+func (k codeKind) counts() bool { return k == multiplies || k == rowwise || k == dotwise }
 
 // room returns where so many bytes are.
 func (s *sequenceOf) room(bytes int64) uintptr {
@@ -148,7 +151,7 @@ func (k *Kernel) Direct(l *backends.Launch, _ int, within float64) []backends.Di
 			}
 			d.Addresses = append(d.Addresses, place)
 		}
-		if c.kind == multiplies || c.kind == rowwise { // which count down
+		if c.kind.counts() {
 			d.Words = append(d.Words, backends.Word{At: at + callArgs + int(unsafe.Offsetof(c.args.tiles)), Value: uint64(c.args.tiles)})
 		}
 	}

@@ -34,7 +34,8 @@
 //	copy.go      packing: copies and transpositions
 //	rows.go      the kernel for up to six columns (matvec by rows, few rows times a
 //	             transposed matrix): squares are transposed in registers
-//	dot.go       few elements that are long sums: their chunks side by side
+//	dot.go       few elements that are long sums: their chunks side by side, or those of a
+//	             stack of rows by columns
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
 //	stacks.go    stacks of small matrices, many at a time
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product

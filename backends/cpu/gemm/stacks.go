@@ -30,6 +30,10 @@ func (w *worker) stack(p *product, matrices int64) {
 		return
 	}
 	w.p, w.alpha, w.beta = p, p.alpha, p.beta
+	if p.dotsOfStack() {
+		w.dotStack(p, matrices)
+		return
+	}
 	size := p.t.size()
 	rows := int64(0) // that are done
 	switch {
