@@ -140,11 +140,15 @@ func (p *product) dotsOfStack() bool {
 // side, from which each goes on with what is left.
 func (w *worker) dotStack(p *product, matrices int64) {
 	size, side := p.t.size(), square(p.t)
-	most := dotGroups * side
+	groups := int64(dotGroups)
+	if low := p.aNext & 1023; low < 64 || low > 1024-64 { // lines of both compete for the same places of the L1
+		groups = 1
+	}
+	most := groups * side
 	sums := w.room(roomSum, (matrices+most)*size)
 	whole := p.k &^ (64/size - 1)
 	for at := int64(0); at < matrices; {
-		s := tile{t: p.t, rows: int(side), cols: dotGroups}
+		s := tile{t: p.t, rows: int(side), cols: int(groups)}
 		n := min(matrices-at, most)
 		if n < most {
 			n = min(n, side)
