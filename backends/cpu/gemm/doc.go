@@ -87,7 +87,7 @@
 //
 // Of a stack of small matrices a call does the same tile of each of a run of them: tiles
 // follow each other at the matrices' distances as they do side by side in a matrix. A product
-// of 3 by 3 takes 5 ns so, a call from Go some 50.
+// of 3 by 3 takes 5 ns so; what Go did for each took 120.
 //
 // Sums of chunks wait in C. Where C is read, is of another type or is transposed,
 // they wait in scratch.
