@@ -559,4 +559,4 @@ class _Generic(Operation):
         return None, pulled(ctx, ctx.function, given, ctx.scalars), None if ctx.scalars else []
 
 
-GENERIC = _Generic("elementwise", "(str name, Tensor[] inputs, float[] scalars) -> Tensor[]")
+GENERIC = _Generic("elementwise", "(str name, Tensor[] inputs, Scalar[] scalars) -> Tensor[]")

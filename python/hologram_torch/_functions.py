@@ -484,7 +484,7 @@ def _var(
     x = floating(what, input).to(torch.float64)
     total = _reductions.SUM(OPERATIONS["mse"](x, _reductions.MEAN(x, over, True)), over, keepdim)
     count = math.prod([input.shape[i] for i in over]) - correction
-    found: Tensor = OPERATIONS["quotient"](total, float(max(count, 0)))
+    found: Tensor = OPERATIONS["quotient"](total, max(count, 0))
     return found
 
 

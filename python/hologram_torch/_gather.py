@@ -110,7 +110,7 @@ class _EmbeddingGradient(Operation):
 
 EMBEDDING = _Embedding("embedding", "(Tensor weight, Tensor index, int padding, bool share) -> Tensor")
 GRADIENT = _EmbeddingGradient(
-    "embedding_gradient", "(Tensor gradient, Tensor index, int rows, int padding, bool share) -> Tensor"
+    "embedding_gradient", "(Tensor gradient, Tensor index, SymInt rows, int padding, bool share) -> Tensor"
 )
 
 

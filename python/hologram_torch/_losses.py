@@ -226,7 +226,7 @@ def _kl_div(input: Tensor, target: Tensor, reduction: str, log_target: bool) -> 
     loss = called("kl_div_log" if log_target else "kl_div", (input, target))
     if reduction == "batchmean":
         total = _reduced("kl_div", loss, "sum")
-        return OPERATIONS["quotient"](total, float(input.shape[0])) if input.ndim else total
+        return OPERATIONS["quotient"](total, input.shape[0]) if input.ndim else total
     return _reduced("kl_div", loss, reduction)
 
 
@@ -306,7 +306,7 @@ def _cross_entropy(
         loss = neg(sum(mul(logs, target), at))
         if reduction != "mean":
             return _reduced("cross_entropy", loss, reduction)
-        return OPERATIONS["quotient"](sum(loss), float(input.numel() // classes if classes else 0))
+        return OPERATIONS["quotient"](sum(loss), input.numel() // classes if classes else 0)
     return _classified("cross_entropy", x, target, weight, ignored, reduction, smoothing)
 
 

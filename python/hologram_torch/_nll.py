@@ -199,7 +199,7 @@ class _CrossEntropyGradient(Operation):
 NLL = _Nll("nll", "(Tensor logs, Tensor target, Tensor? weight, int reduction, int ignored) -> (Tensor, Tensor)")
 GRADIENT = _NllGradient(
     "nll_gradient",
-    "(Tensor gradient, Tensor target, Tensor? weight, Tensor? total, int ignored, int[] shape) -> Tensor",
+    "(Tensor gradient, Tensor target, Tensor? weight, Tensor? total, int ignored, SymInt[] shape) -> Tensor",
 )
 CROSS_ENTROPY = _CrossEntropy(
     "cross_entropy",

@@ -70,7 +70,7 @@ def doubles(what: str, numbers: Sequence[float]) -> list[float]:
                     f"{what}: {number} is not a number that a double holds exactly; under torch.compile, modes and "
                     "transforms and with subclasses of tensors numbers are passed as doubles: give a tensor instead"
                 )
-    return [float(number) for number in numbers]
+    return [torch.sym_float(number) for number in numbers]  # a symbol stays one
 
 
 def broadcast(what: str, tensors: Sequence[Tensor]) -> torch.Size:

@@ -198,7 +198,7 @@ class _Mean(_Reduction):
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         count = math.prod(ctx.shape[i] for i in ctx.dim)
-        share = divided(gradients[0], float(count))
+        share = divided(gradients[0], count)
         return _spread(share, ctx.shape, ctx.dim, ctx.keepdim), None, None
 
 

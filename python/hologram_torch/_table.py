@@ -369,7 +369,7 @@ class Named(Operation):
         self.function.chooses = row.name in _CHOOSING
         self._count = len(kinds)
         self._run = self.function.run
-        arguments = [f"Tensor {name}" for name in row.inputs] + [f"float {name}" for name in self.function.scalars]
+        arguments = [f"Tensor {name}" for name in row.inputs] + [f"Scalar {name}" for name in self.function.scalars]
         super().__init__(row.name, f"({', '.join(arguments)}) -> Tensor", row.autocast)
         self.title = self.function.title
 

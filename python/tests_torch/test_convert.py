@@ -10,6 +10,7 @@ from typing import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import hologram_torch as ht
 from hologram_torch import nn
@@ -195,3 +196,19 @@ def test_compile_and_export_of_a_converted_model(tmp_path: Path, device: str) ->
     program = torch.export.export(net.eval(), (x,))
     torch.export.save(program, tmp_path / "net.pt2")
     torch.testing.assert_close(torch.export.load(tmp_path / "net.pt2").module()(x), expected)
+
+
+def test_a_batch_norm_leaves_the_size_of_batches_open() -> None:
+    """Converted and in training, as torch's: exported for batches of any size, and compiled once for all others."""
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(8))
+    ht.convert(model)
+    program = torch.export.export(model, (torch.randn(5, 8),), dynamic_shapes=({0: torch.export.Dim("b")},)).module()
+    for rows in (2, 19):
+        x = torch.randn(rows, 8)
+        torch.testing.assert_close(program(x), model(x))
+    torch._dynamo.reset()
+    counted = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend=counted)
+    for rows in range(3, 20):
+        compiled(torch.randn(rows, 8)).sum().backward()
+    assert counted.frame_count == 2

@@ -7,6 +7,7 @@ import gc
 import re
 import threading
 import weakref
+from pathlib import Path
 from typing import Any, Callable
 
 import fresh
@@ -15,6 +16,8 @@ import torch
 from opinfo import CALLED, NAMES, samples
 from test_nn import LAYERS
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.export import Dim
 from torch.utils.checkpoint import checkpoint
 
 import hologram_torch as ht
@@ -109,6 +112,56 @@ class Net(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.log_softmax(self.second(F.gelu(F.linear(x, self.first.weight, self.first.bias))), -1)
+
+
+def _normed(x: Tensor) -> Tensor:
+    mean, variance = torch.zeros(x.shape[1], device=x.device), torch.ones(x.shape[1], device=x.device)
+    found = F.batch_norm(x, mean, variance, training=True)
+    return found + mean + variance
+
+
+OF_A_SIZE: dict[str, Callable[[Tensor], Tensor]] = {
+    "batch_norm": _normed,
+    "mean": F.mean,
+    "mse_loss": lambda x: F.mse_loss(x, x.detach() * 2),
+    "kl_div": lambda x: F.kl_div(x, x.exp().detach(), reduction="batchmean"),
+    "KLDivLoss": lambda x: nn.KLDivLoss(reduction="batchmean")(x, x.exp().detach()),
+    "var": F.var,
+    "var along": lambda x: F.var(x, 0, correction=0.5),
+    "std": lambda x: F.std(x, 0),
+    "cross_entropy": lambda x: F.cross_entropy(x, x.softmax(1).detach()),
+    "cross_entropy smoothed": lambda x: F.cross_entropy(x, x.softmax(1).detach(), label_smoothing=0.25),
+    "cross_entropy of classes": lambda x: F.cross_entropy(x, x.argmax(1), label_smoothing=0.25),
+    "nll_loss": lambda x: F.nll_loss(x, x.argmax(1)),
+    "embedding": lambda x: F.embedding(x.detach().argsort(0)[:, 0], x),
+}
+"""What divides by how many elements there are, or has as many: a symbol where torch.compile and export leave it open."""
+
+
+@pytest.mark.parametrize("name", OF_A_SIZE)
+def test_a_size_left_open_stays_so(name: str, tmp_path: Path, device: str) -> None:
+    """Two graphs, of the first size and of any, for gradients too; the exported one, also saved, has the eager bits."""
+    function = OF_A_SIZE[name]
+    for outcome_of in (lambda f, x: (f(x.detach()),), outcome):
+        torch._dynamo.reset()
+        counted = CompileCounterWithBackend("aot_eager")
+        compiled = torch.compile(function, fullgraph=True, backend=counted)
+        for rows in range(3, 20):
+            x = torch.randn(rows, 8, device=device)
+            for found, expected in zip(outcome_of(compiled, x), outcome_of(function, x)):
+                assert torch.equal(found, expected), rows
+        assert counted.frame_count == 2
+
+    class Net(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return function(x)
+
+    program = torch.export.export(Net(), (torch.randn(5, 8, device=device),), dynamic_shapes=({0: Dim("rows")},))
+    torch.export.save(program, tmp_path / "net.pt2")
+    for each in (program, torch.export.load(tmp_path / "net.pt2")):
+        for rows in (2, 7):
+            x = torch.randn(rows, 8, device=device)
+            assert torch.equal(each.module()(x), function(x))
 
 
 @pytest.mark.parametrize("strict", [True, False])
