@@ -54,7 +54,7 @@ def clip_grad_norm_(
         RuntimeError: The norm is not finite, and error_if_nonfinite is given.
     """
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    grads = [g for p in parameters if (g := p.grad) is not None]
+    grads = [p.grad for p in parameters if p.grad is not None]
     if not grads:
         return torch.tensor(0.0)
     dtypes, device = {g.dtype for g in grads}, grads[0].device

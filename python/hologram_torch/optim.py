@@ -235,7 +235,6 @@ def _step(compute: Callable[[Any], None]) -> Callable[..., Any]:
     is told of them.
     """
 
-    @functools.wraps(compute)
     def whole(self: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
         loss, recorded = None, is_grad_enabled()
         if closure is not None:
@@ -248,19 +247,22 @@ def _step(compute: Callable[[Any], None]) -> Callable[..., Any]:
             _set_grad_enabled(recorded)
         return loss
 
+    named = ("__module__", "__name__", "__qualname__", "__doc__")
+    functools.update_wrapper(whole, compute, named, ())
+    del whole.__wrapped__  # type: ignore[attr-defined]  # which takes no closure
     around: Any = torch.optim.Optimizer.profile_hook_step(whole)
     alone: Any = torch._disable_dynamo(around)  # type: ignore[attr-defined]
 
-    @functools.wraps(compute)
-    def step(self: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
+    @functools.wraps(whole)
+    def step(self: Any, *arguments: Any, **named: Any) -> Any:  # as they came, which hooks are told
         # torch.compile must not follow the making of a program, which would become another. A call that it leaves to
         # Python isn't compiling, but what is called within may be.
         if is_dynamo_compiling() or _compiles() is not None:
-            return alone(self, closure)
+            return alone(self, *arguments, **named)
         # A class that has a step of its own, which calls this one, has them around that.
         if _watched(self) and getattr(type(self).step, "computed", None) is compute:
-            return around(self, closure)
-        return whole(self, closure)
+            return around(self, *arguments, **named)
+        return whole(self, *arguments, **named)
 
     step.computed = compute  # type: ignore[attr-defined]
     step.hooked = True  # type: ignore[attr-defined]  # so torch leaves it as it is
@@ -325,7 +327,7 @@ class _Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Let gradients go or, if asked, set them to zero; see torch.optim.Optimizer.zero_grad."""
         params = [p for group in self.param_groups for p in group["params"]]
-        grads = [] if set_to_none else [g for p in params if (g := p.grad) is not None]
+        grads = [] if set_to_none else [p.grad for p in params if p.grad is not None]
         if _watched(self) or any(type(g) is not Tensor or g.requires_grad or g.layout != torch.strided for g in grads):
             super().zero_grad(set_to_none)  # type: ignore[misc]
         elif grads:

@@ -135,7 +135,7 @@ OF_A_SIZE: dict[str, Callable[[Tensor], Tensor]] = {
     "nll_loss": lambda x: F.nll_loss(x, x.argmax(1)),
     "embedding": lambda x: F.embedding(x.detach().argsort(0)[:, 0], x),
 }
-"""What divides by how many elements there are, or has as many: a symbol where torch.compile and export leave it open."""
+"""What divides by how many elements there are, or has as many: a symbol where compile and export leave it open."""
 
 
 @pytest.mark.parametrize("name", OF_A_SIZE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import os
 import pickle
 import threading
@@ -200,6 +201,26 @@ def test_clip_of_what_16_bits_do_not_hold_squared() -> None:
         found = optim.clip_grad_norm_([p], 1.0, norm)
         torch.testing.assert_close(found.double(), torch.tensor(whole).double(), rtol=1e-3, atol=0)
         torch.testing.assert_close(p.grad.double(), torch.full((4,), 300 / whole).double(), rtol=2e-3, atol=0)
+
+
+@pytest.mark.parametrize("norm", [2.0, 3.0, 0.0, torch.inf])
+def test_clip_is_compiled(norm: float, device: str) -> None:
+    """As one graph, also where a parameter has no gradient."""
+    torch._dynamo.reset()
+    found = []
+    for compiled in (True, False):
+        params = [torch.nn.Parameter(torch.ones(3, n, device=device)) for n in (2, 3, 4)]
+        for p in params[1:]:
+            p.grad = torch.arange(float(p.numel()), device=device).view_as(p)
+
+        def clip(params: list[torch.nn.Parameter] = params) -> torch.Tensor:
+            return optim.clip_grad_norm_(params, 1.0, norm)
+
+        if compiled:
+            clip = torch.compile(clip, fullgraph=True, backend="aot_eager")
+        found.append([clip(), *[p.grad for p in params[1:]]])
+        assert params[0].grad is None
+    assert all(torch.equal(a, b) for a, b in zip(*found))
 
 
 def test_clip_of_what_is_not_finite() -> None:
@@ -475,6 +496,46 @@ def test_who_is_told_of_steps() -> None:
         names = [event.name for event in seen.events()]
         assert names.count(name) == 1
         assert names.count(f"Optimizer.zero_grad#{type(optimizer).__name__}.zero_grad") == 1
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
+def test_hooks_are_told_of_the_call_as_it_came(kind: str) -> None:
+    """And a hook before may change it, both as with torch's."""
+    seen: list[list[Any]] = []
+    for module in (optim, torch.optim):
+        p = torch.nn.Parameter(torch.ones(3))
+        p.grad = torch.ones(3)
+        optimizer = getattr(module, kind)([p], lr=0.1)
+        told: list[Any] = []
+
+        def told_of(o: Any, a: tuple[Any, ...], k: dict[str, Any], told: list[Any] = told) -> None:
+            told.append(([type(one).__name__ for one in a], {name: one and one() for name, one in k.items()}))
+
+        before = optimizer.register_step_pre_hook(told_of)
+        optimizer.register_step_post_hook(told_of)
+        for arguments, named in (
+            ((), {}),
+            ((lambda: 7.0,), {}),
+            ((), {"closure": lambda: 8.0}),
+            ((None,), {}),
+            ((), {"closure": None}),
+        ):
+            told.append(optimizer.step(*arguments, **named))
+        before.remove()
+        for changed in (
+            lambda o, a, k: (a, {"closure": lambda: 9.0}),
+            lambda o, a, k: ((*a, lambda: 10.0), k),
+            lambda o, a, k: ((a[0],), {}),
+        ):
+            before = optimizer.register_step_pre_hook(changed)
+            told.append(optimizer.step())
+            before.remove()
+        with pytest.raises(TypeError, match="step.* takes from 1 to 2 positional arguments but 3 were given"):
+            optimizer.step(None, None)
+        seen.append(told)
+        taken = inspect.signature(optimizer.step).parameters.values()
+        seen[-1].append([(one.name, one.kind, one.default) for one in taken])
+    assert seen[0] == seen[1]
 
 
 def test_schedulers_see_steps() -> None:
