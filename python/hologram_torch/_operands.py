@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 import torch
 from torch import Tensor
@@ -54,7 +54,7 @@ def promoted(tensors: Sequence[Tensor]) -> torch.dtype:
     return high
 
 
-def doubles(what: str, numbers: Sequence[float]) -> list[float]:
+def doubles(what: str, numbers: Sequence[float]) -> list[Union[float, torch.SymFloat]]:
     """Return numbers as operators take them.
 
     Raises:

@@ -21,7 +21,7 @@ from torch.autograd import profiler
 
 import hologram as h
 from hologram._ffi import native
-from hologram.errors import DTypeError, InvalidArgumentError
+from hologram.errors import InvalidArgumentError
 from hologram_torch._clip import clip_grad_norm_
 from hologram_torch._kernel import kernel
 from hologram_torch._operands import opmath
@@ -160,9 +160,11 @@ def _update(name: str, function: Callable[..., Any], inputs: int, *chosen: bool,
 
 
 def _refuse(what: str, group: dict[str, Any]) -> None:
-    for name in ("fused", "differentiable"):
-        if group.get(name):
-            raise InvalidArgumentError(f"{what}: {name} is {group[name]!r}; this optimiser has it not")
+    if group.get("differentiable"):
+        raise InvalidArgumentError(
+            f"{what}: differentiable is {group['differentiable']!r}; a step here has no gradient: set "
+            "group['differentiable'] = False in optimizer.param_groups, or use torch's"
+        )
 
 
 def _number(value: Any) -> float:
@@ -183,10 +185,9 @@ def _odd(what: str, group: dict[str, Any], names: Sequence[str]) -> Exception:
                     raise ValueError
             else:
                 _number(value)
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            kind = DTypeError if isinstance(error, TypeError) else InvalidArgumentError
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             expected = "two numbers from 0 on and below 1" if name == "betas" else "a number"
-            return kind(f"{what}: {name} is {value!r}; expected {expected}")
+            return InvalidArgumentError(f"{what}: {name} is {value!r}; expected {expected}")
     raise AssertionError("all are numbers")
 
 
@@ -275,6 +276,15 @@ class _Optimizer:
     param_groups: list[dict[str, Any]]
     state: defaultdict[Tensor, Any]
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether GradScaler leaves it to a step to unscale, which torch sets where fused is asked for."""
+        return False
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, value: bool) -> None:
+        pass
+
     @abstractmethod
     def _first(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> dict[str, Tensor]:
         """Return what a parameter's state lacks before its first step."""
@@ -321,6 +331,12 @@ class _Optimizer:
                 raise InvalidArgumentError(
                     f"{type(self).__name__}: the state of a parameter of shape {tuple(p.shape)} has no {missing}"
                 ) from None
+            for name in (*kept, count) if count else kept:
+                if not isinstance(state[name], Tensor):
+                    raise InvalidArgumentError(
+                        f"{type(self).__name__}: {name} in the state of a parameter of shape {tuple(p.shape)} is "
+                        f"{state[name]!r:.60}; expected a tensor"
+                    )
             arrays += [p, g, *states, p, *states]
         return tuple(arrays), tuple(counts), first
 
@@ -344,7 +360,7 @@ class SGD(_Optimizer, torch.optim.SGD):
 
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
-        ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
+        ValueError: At a step: differentiable is asked for, a parameter has more than 8 dimensions, its
             elements share memory, or it lies in one piece of memory with its own state; or an option is no number, or
             one that f32, in which all but f64 is computed, does not hold.
     """
@@ -352,7 +368,13 @@ class SGD(_Optimizer, torch.optim.SGD):
     _options = ("lr", "weight_decay", "momentum", "dampening")
 
     def _first(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> dict[str, Tensor]:
-        return {} if state.get("momentum_buffer") is not None else {"momentum_buffer": torch.zeros_like(p)}
+        if state.get("momentum_buffer") is not None:
+            return {}
+        # Of the dtype that what it begins with has in torch: the gradient, with what decays.
+        dtype = p.dtype if p.grad is None else p.grad.dtype
+        if dtype != p.dtype and group["weight_decay"]:
+            dtype = torch.promote_types(dtype, p.dtype)
+        return {"momentum_buffer": torch.zeros_like(p, dtype=dtype)}
 
     @_step
     def step(self) -> None:
@@ -391,7 +413,7 @@ class Adam(_Optimizer, torch.optim.Adam):
 
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
-        ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
+        ValueError: At a step: differentiable is asked for, a parameter has more than 8 dimensions, its
             elements share memory, or it lies in one piece of memory with its own state; an option is no number, or it
             or the rate that Adam makes of it is one that f32, in which all but f64 is computed, does not hold; betas
             are not from 0 on and below 1; a state lacks something, or its count of steps is negative; or with

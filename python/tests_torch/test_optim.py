@@ -150,12 +150,11 @@ def test_what_is_refused() -> None:
         lambda **asked: optim.SGD([p], lr=0.1, momentum=0.5, **asked),
         lambda **asked: optim.AdamW([p], **asked),
     ):
-        for name in ("fused", "differentiable"):
-            optimizer = make()
-            optimizer.param_groups[0][name] = True  # torch refuses some of them where there is no GPU
-            with pytest.raises(ValueError, match=f"{name} is True; this optimiser has it not"):
-                optimizer.step()
-            assert (p == 1).all() and not optimizer.state
+        optimizer = make(differentiable=True)
+        said = r": differentiable is True; a step here has no gradient: set group\['differentiable'\] = False in"
+        with pytest.raises(ValueError, match=said):
+            optimizer.step()
+        assert (p == 1).all() and not optimizer.state
     p.grad = torch.ones(3).to_sparse()
     with pytest.raises(TypeError, match="sparse"):
         optim.Adam([p]).step()
@@ -530,7 +529,7 @@ def test_hooks_are_told_of_the_call_as_it_came(kind: str) -> None:
             before = optimizer.register_step_pre_hook(changed)
             told.append(optimizer.step())
             before.remove()
-        with pytest.raises(TypeError, match="step.* takes from 1 to 2 positional arguments but 3 were given"):
+        with pytest.raises(TypeError, match=r"step.* takes from 1 to 2 positional arguments but 3 were given"):
             optimizer.step(None, None)
         seen.append(told)
         taken = inspect.signature(optimizer.step).parameters.values()
