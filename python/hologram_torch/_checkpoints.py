@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from hologram.errors import InvalidArgumentError
+from hologram_torch._taken import a
 
 __all__ = ["check_state", "load", "safetensors", "save"]
 
@@ -51,7 +52,7 @@ def _flat(value: Any, tensors: Optional[dict[str, Tensor]], where: str) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(
-        f"save: {where} is a {type(value).__name__}; expected tensors, numbers, texts, and collections of such"
+        f"save: {where} is {a(type(value).__name__)}; expected tensors, numbers, texts, and collections of such"
     )
 
 
@@ -143,5 +144,5 @@ def load(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise InvalidArgumentError(f"load: {os.fspath(path)} is damaged, or not for this machine: {reason}") from None
     if not isinstance(found, dict):
-        raise InvalidArgumentError(f"load: {os.fspath(path)} is damaged: it holds a {type(found).__name__}")
+        raise InvalidArgumentError(f"load: {os.fspath(path)} is damaged: it holds {a(type(found).__name__)}")
     return found

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from hologram.errors import InvalidArgumentError
+from hologram_torch._taken import a
 
-__all__ = ["FIELDS", "check", "generators"]
+__all__ = ["FIELDS", "check", "generators", "own_generators", "set_generators"]
 
 FIELDS: dict[str, type] = {
     "epoch": int, "step": int, "done": int, "total": float, "losses": list, "validation": list, "stopped": bool,
@@ -26,19 +27,42 @@ _WAYS = ("foreach", "fused", "capturable", "differentiable")
 """Options that say how an optimiser computes, which a checkpoint does not choose."""
 
 
-def generators() -> dict[str, Any]:
-    """Return the state of torch's generators."""
+def own_generators(batches: Any) -> list[torch.Generator]:
+    """Return the generators that batches, such as a DataLoader, their samplers and these's samplers were given."""
+    found: list[torch.Generator] = []
+    parts = [batches]
+    for part in parts:
+        own = getattr(part, "generator", None)
+        if isinstance(own, torch.Generator) and not any(own is each for each in found):
+            found.append(own)
+        within = [getattr(part, name, None) for name in ("sampler", "batch_sampler")]
+        parts += [each for each in within if each is not None and not any(each is one for one in parts)]
+    return found
+
+
+def generators(own: Sequence[torch.Generator]) -> dict[str, Any]:
+    """Return the state of torch's generators, and of the batches' own."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
-    return {"cpu": torch.get_rng_state(), "cuda": cuda}
+    return {"cpu": torch.get_rng_state(), "cuda": cuda, "batches": [each.get_state() for each in own]}
 
 
-def check(path: str, parts: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+def set_generators(state: Mapping[str, Any], own: Sequence[torch.Generator]) -> None:
+    """Set what generators got."""
+    torch.set_rng_state(state["cpu"])
+    for i, one in enumerate(state["cuda"]):
+        torch.cuda.set_rng_state(one, i)
+    for generator, one in zip(own, state.get("batches", ())):
+        generator.set_state(one)
+
+
+def check(path: str, parts: Mapping[str, Any], state: Mapping[str, Any], own: Sequence[torch.Generator]) -> None:
     """Raise a ValueError, which names what is wrong, if a state is not one of such a run.
 
     Args:
         path: Where it is from.
         parts: The run's parts, by name: model, optimizer, and perhaps others.
         state: What save wrote.
+        own: The batches' own generators.
     """
     missing = sorted({*parts, "run", "random"} - state.keys())
     if missing:
@@ -47,7 +71,7 @@ def check(path: str, parts: Mapping[str, Any], state: Mapping[str, Any]) -> None
         raise InvalidArgumentError(f"fit: the checkpoint {path} has a {name}, and none is given: give {name}=")
     try:
         for name in (*parts, "run", "random"):
-            _expect(isinstance(state[name], Mapping), f"{name} is a {type(state[name]).__name__}; expected a dict")
+            _expect(isinstance(state[name], Mapping), f"{name} is {a(type(state[name]).__name__)}; expected a dict")
         for name, part in parts.items():
             if name == "model":
                 _check_model(part, state[name])
@@ -55,8 +79,8 @@ def check(path: str, parts: Mapping[str, Any], state: Mapping[str, Any]) -> None
                 _check_optimizer(part, state[name])
             else:
                 _check_like(name, part.state_dict(), state[name], _known(type(part)))
-        _check_run(state["run"])
-        _check_generators("random", state["random"])
+        _check_run(state["run"], own)
+        _check_generators("random", state["random"], own)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"fit: the checkpoint {path} is of another run, or damaged: {error}") from None
 
@@ -97,7 +121,7 @@ def _check_like(where: str, own: Any, given: Any, fixed: bool) -> None:
         for key, value in own.items():
             _check_like(f"{where}.{key}", value, given[key], fixed)
     elif isinstance(own, (bool, str)):
-        _expect(isinstance(given, type(own)), f"{where} is {_shown(given)}; expected a {type(own).__name__}")
+        _expect(isinstance(given, type(own)), f"{where} is {_shown(given)}; expected {a(type(own).__name__)}")
     elif _number(own):
         _expect(_number(given), f"{where} is {_shown(given)}; expected a number")
     elif isinstance(own, tuple):
@@ -145,7 +169,7 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
     for name, kind in (("param_groups", list), ("state", dict)):
         _expect(
             isinstance(given.get(name), kind),
-            f"optimizer.{name} is {_shown(given.get(name))}; expected a {kind.__name__}",
+            f"optimizer.{name} is {_shown(given.get(name))}; expected {a(kind.__name__)}",
         )
     groups, own = given["param_groups"], optimizer.state_dict()["param_groups"]
     given_one = type(optimizer).__name__
@@ -235,7 +259,7 @@ def _check_options(optimizer: Any, where: str, params: Sequence[Tensor], given: 
         raise InvalidArgumentError(f"{where} has options that no {kind.__name__} takes: {error}") from None
 
 
-def _check_run(given: Mapping[str, Any]) -> None:
+def _check_run(given: Mapping[str, Any], own: Sequence[torch.Generator]) -> None:
     missing, others = [name for name in FIELDS if name not in given], [name for name in given if name not in FIELDS]
     _expect(not missing, f"run has no {', '.join(missing)}")
     _expect(not others, f"run has {', '.join(map(str, others))}, which no run has")
@@ -256,22 +280,29 @@ def _check_run(given: Mapping[str, Any]) -> None:
         given["done"] <= given["step"], f"run.done is {given['done']}, and run.step {given['step']}; expected fewer"
     )
     if given["done"] or given["before"]:
-        _check_generators("run.before", given["before"])
+        _check_generators("run.before", given["before"], own)
 
 
 _EXPECTED = {int: "an integer from 0 on", float: "a number", list: "a list of numbers", bool: "a bool", dict: "a dict"}
 
 
-def _check_generators(where: str, given: Mapping[str, Any]) -> None:
+def _check_generators(where: str, given: Mapping[str, Any], own: Sequence[torch.Generator]) -> None:
     for name, kind in (("cpu", Tensor), ("cuda", list)):
         _expect(
             isinstance(given.get(name), kind),
-            f"{where}.{name} is {_shown(given.get(name))}; expected a {kind.__name__}",
+            f"{where}.{name} is {_shown(given.get(name))}; expected {a(kind.__name__)}",
         )
     count = torch.cuda.device_count() if given["cuda"] else 0
     _expect(len(given["cuda"]) <= count, f"{where}.cuda is of {len(given['cuda'])} GPUs, and there are {count}")
-    states = {"cpu": given["cpu"], **{f"cuda:{i}": state for i, state in enumerate(given["cuda"])}}
-    for device, state in states.items():
+    kept = given.get("batches", [])  # which former versions have not
+    _expect(isinstance(kept, list), f"{where}.batches is {_shown(kept)}; expected a list")
+    _expect(
+        len(kept) == len(own),
+        f"{where} has the states of {len(kept)} generators of the batches' own; those given have {len(own)}"
+        + ("" if "batches" in given else ", of which former versions kept none"),
+    )
+    states = [("cpu", given["cpu"]), *((f"cuda:{i}", state) for i, state in enumerate(given["cuda"]))]
+    for device, state in [*states, *((str(each.device), state) for each, state in zip(own, kept))]:
         try:
             torch.Generator(device).set_state(state)  # one that nobody uses
         except (TypeError, RuntimeError) as error:

@@ -6,6 +6,7 @@ import math
 from typing import Any, Optional
 
 from hologram.errors import InvalidArgumentError
+from hologram_torch._taken import check_number
 
 __all__ = ["EarlyStopping"]
 
@@ -21,12 +22,20 @@ class EarlyStopping:
     Attributes:
         best: The best value so far.
         waited: How many values came since.
+
+    Raises:
+        TypeError: patience is no integer, or least no number.
+        ValueError: patience is below 1, or least is NaN.
     """
 
     def __init__(self, patience: int, least: float = 0.0, larger: bool = False) -> None:
+        check_number("EarlyStopping: patience", patience, True)
+        check_number("EarlyStopping: least", least, False)
         if patience < 1:
             raise InvalidArgumentError(f"EarlyStopping: patience is {patience}; expected 1 or more")
-        self.patience, self.least, self.larger = patience, least, larger
+        if math.isnan(least):
+            raise InvalidArgumentError(f"EarlyStopping: least is {least}; expected a number")
+        self.patience, self.least, self.larger = int(patience), least, larger
         self.best: Optional[float] = None
         self.waited = 0
 

@@ -8,9 +8,10 @@
 
     fit(model, optimizer, loss, loader, epochs=10, checkpoint="run.safetensors", log=CSVLog("run.csv"))
 
-The loop is torch's own calls in the usual order, for any torch model and optimiser; those of hologram_torch are not
-asked for. A run that ended anywhere goes on from its checkpoint as if it had not, bit for bit, if what a batch and the
-loss do by chance comes of torch's generators.
+The loop is torch's own calls in the usual order, for any torch model and any optimiser whose step asks for no closure;
+those of hologram_torch are not asked for. A run that ended anywhere goes on from its checkpoint as if it had not, bit
+for bit, if what a batch and the loss do by chance comes of torch's generators, or of those that a DataLoader or its
+sampler was given.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import numbers
 import os
 import time
 import warnings
@@ -32,9 +32,9 @@ from torch import Tensor
 from hologram.errors import InvalidArgumentError
 from hologram_torch._checkpoints import check_state, load, safetensors, save
 from hologram_torch._logs import CSVLog, Log, TensorBoardLog
-from hologram_torch._resume import FIELDS, check, generators
+from hologram_torch._resume import FIELDS, check, generators, own_generators, set_generators
 from hologram_torch._stopping import EarlyStopping
-from hologram_torch._taken import check_alone, check_owner, check_taken
+from hologram_torch._taken import a, check_alone, check_number, check_owner, check_step, check_taken
 from hologram_torch.optim import clip_grad_norm_
 
 if TYPE_CHECKING:
@@ -75,9 +75,11 @@ class _Run:
 
     Attributes:
         nan: The first step of this call whose loss was NaN, as far as they are read.
+        own: The batches' own generators.
     """
 
-    def __init__(self, parts: dict[str, Any]) -> None:
+    def __init__(self, parts: dict[str, Any], batches: Any) -> None:
+        self.own = own_generators(batches)
         self.parts = {name: part for name, part in parts.items() if part is not None}
         self.epoch = self.step = self.done = 0  # whole epochs; steps; of these, in this epoch
         self.total = 0.0  # of this epoch's losses
@@ -111,7 +113,7 @@ class _Run:
         self.read()
         state = {name: part.state_dict() for name, part in self.parts.items()}
         run = {name: getattr(self, name) for name in FIELDS}
-        save(path, {**state, "run": run, "random": generators()})
+        save(path, {**state, "run": run, "random": generators(self.own)})
 
     def load(self, path: Union[str, os.PathLike[str]], batches: Optional[int]) -> dict[str, Any]:
         """Take up a checkpoint, and return the generators' state; nothing is changed if it is of another run.
@@ -121,7 +123,7 @@ class _Run:
             batches: How many there are in an epoch, if that is known.
         """
         state, where = load(path), os.fspath(path)
-        check(str(where), self.parts, state)
+        check(str(where), self.parts, state, self.own)
         if batches is not None and state["run"]["done"] > batches:
             raise InvalidArgumentError(
                 f"fit: the checkpoint {where} has done {state['run']['done']} batches of an epoch; there are {batches}"
@@ -135,12 +137,6 @@ class _Run:
             setattr(self, field, state["run"][field])
         found: dict[str, Any] = state["random"]
         return found
-
-
-def _set_random(state: dict[str, Any]) -> None:
-    torch.set_rng_state(state["cpu"])
-    for i, one in enumerate(state["cuda"]):
-        torch.cuda.set_rng_state(one, i)
 
 
 def _bar(progress: Optional[bool], total: Optional[int], done: int, title: str) -> Any:
@@ -179,19 +175,19 @@ def fit(
 
     Args:
         model: The model; it is put in training mode.
-        optimizer: Its optimiser.
+        optimizer: Its optimiser; LBFGS, whose step asks for a closure, is none that the loop steps.
         loss: Computes the loss of the model on a batch, a tensor of one element.
         batches: The batches of an epoch, gone through anew in each: a DataLoader, for example.
         epochs: How many epochs, those that a checkpoint has done among them.
         validate: Called after each epoch with the model in evaluation mode and without gradients; what it returns is
             logged, and stop is asked about it rather than about the mean loss.
-        scheduler: Steps after each epoch; ReduceLROnPlateau by what stop is asked about.
+        scheduler: One of the optimiser's; steps after each epoch; ReduceLROnPlateau by what stop is asked about.
         scaler: Scales the loss.
         autocast: The dtype that torch.autocast computes in.
         clip: The largest norm of all gradients.
         stop: Is asked after each epoch whether to stop.
         checkpoint: A file to write the run's state to after each epoch, and to go on from if it is there.
-        every: Write it after so many steps, too.
+        every: Write the checkpoint after so many steps, too.
         log: Where losses go, and after epochs their mean and what validate returned.
         log_every: Log the loss of each such step.
         progress: Whether to show a bar: True, False, or if tqdm is installed.
@@ -201,9 +197,10 @@ def fit(
 
     Raises:
         TypeError: An argument is not what fit takes there, or has a state that no checkpoint can hold.
-        ValueError: A number makes no sense, the optimiser has none of the model's parameters, the model is one that
-            several processes train (DistributedDataParallel, FSDP), an epoch has no batches, loss returned more than
-            one element or none, or the checkpoint is of another kind of run.
+        ValueError: A number makes no sense, the optimiser has none of the model's parameters, the scheduler is another
+            optimiser's, every is given without checkpoint, the model is one that several processes train
+            (DistributedDataParallel, FSDP), an epoch has no batches, loss returned more than one element or none, or
+            the checkpoint is of another kind of run.
         OSError: The checkpoint is a folder, or in one that is not there.
         ImportError: What is asked for needs a package that is not installed.
 
@@ -213,30 +210,30 @@ def fit(
     """
     for name, needed in (("model", model), ("optimizer", optimizer), ("loss", loss)):
         check_taken(name, needed, False)
+    check_step(optimizer)
     check_alone(model)
-    check_owner(model, optimizer)
-    if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
-        raise TypeError(f"fit: batches is a {type(batches).__name__}; expected a DataLoader or another iterable")
+    check_taken("batches", batches, False)
     for name, part in (("validate", validate), ("scheduler", scheduler), ("scaler", scaler), ("stop", stop)):
         check_taken(name, part, True)
+    check_owner(model, optimizer, scheduler)
     for name, number in (("epochs", epochs), ("log_every", log_every), ("every", 1 if every is None else every)):
-        if not isinstance(number, numbers.Integral):
-            raise TypeError(f"fit: {name} is a {type(number).__name__}; expected an integer")
+        check_number(f"fit: {name}", number, True)
         if number < 1:
             raise InvalidArgumentError(f"fit: {name} is {number}; expected 1 or more")
     # numpy's are taken, and made Python's: beside uint8 a step past 255 is an error.
     epochs, log_every, every = int(epochs), int(log_every), None if every is None else int(every)
+    if every is not None and checkpoint is None:
+        raise InvalidArgumentError(f"fit: every is {every}, and checkpoint is None; expected the path to write to")
     if autocast is not None and not isinstance(autocast, torch.dtype):
-        raise TypeError(f"fit: autocast is a {type(autocast).__name__}; expected a torch.dtype")
+        raise TypeError(f"fit: autocast is {a(type(autocast).__name__)}; expected a torch.dtype")
     if clip is not None:
-        if not isinstance(clip, numbers.Real):
-            raise TypeError(f"fit: clip is a {type(clip).__name__}; expected a number")
+        check_number("fit: clip", clip, False)
         clip = float(clip)
         if not clip > 0:
             raise InvalidArgumentError(f"fit: clip is {clip}; expected a norm above 0")
     if checkpoint is not None:
         if not isinstance(checkpoint, (str, os.PathLike)):
-            raise TypeError(f"fit: checkpoint is a {type(checkpoint).__name__}; expected the path of a file")
+            raise TypeError(f"fit: checkpoint is {a(type(checkpoint).__name__)}; expected the path of a file")
         if Path(checkpoint).is_dir():
             raise IsADirectoryError(
                 f"fit: checkpoint is {os.fspath(checkpoint)}, a folder; expected the path of a file"
@@ -249,14 +246,15 @@ def fit(
     logs: Sequence[Log] = log if isinstance(log, (list, tuple)) else [log]  # type: ignore[list-item]
     for one in logs:
         check_taken("log", one, False)
-    run = _Run({"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "stop": stop})
+    parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "stop": stop}
+    run = _Run(parts, batches)
     if checkpoint is not None:  # what none can hold is told before hours have gone into it
         check_state({name: part.state_dict() for name, part in run.parts.items()})
     after: Optional[dict[str, Any]] = None
     if checkpoint is not None and Path(checkpoint).exists():
         after = run.load(checkpoint, len(batches) if isinstance(batches, Sized) else None)
         if not run.done:
-            _set_random(after)
+            set_generators(after, run.own)
     device = next((p.device.type for p in model.parameters()), "cpu")
     told = False
     try:
@@ -317,9 +315,9 @@ def _epoch(
     """Do an epoch's steps that are not done yet, and yield after each."""
     model.train()
     if run.done:
-        _set_random(run.before)  # so that the same batches come in the same order
+        set_generators(run.before, run.own)  # so that the same batches come in the same order
     else:
-        run.before = generators()
+        run.before = generators(run.own)
     total = len(batches) if isinstance(batches, Sized) else None
     with _bar(progress, total, run.done, f"epoch {run.epoch + 1}") as bar:
         rest = iter(batches)
@@ -328,14 +326,14 @@ def _epoch(
         for _ in itertools.islice(rest, run.done):
             found_any = True
         if run.done and after is not None:
-            _set_random(after)
+            set_generators(after, run.own)
         for batch in rest:
             found_any = True
             optimizer.zero_grad()
             with torch.autocast(device, autocast) if autocast is not None else contextlib.nullcontext():
                 found = loss(model, batch)
             if not isinstance(found, Tensor):
-                raise TypeError(f"fit: loss returned a {type(found).__name__}; expected a torch.Tensor")
+                raise TypeError(f"fit: loss returned {a(type(found).__name__)}; expected a torch.Tensor")
             if found.numel() != 1:
                 shape = tuple(found.shape)
                 raise InvalidArgumentError(f"fit: loss returned a tensor of shape {shape}; expected one of one element")

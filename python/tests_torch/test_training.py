@@ -54,6 +54,7 @@ def test_epochs_without_batches(given: Callable[[], Any], said: str) -> None:
         ("every", 1.5),
         ("autocast", "bfloat16"),
         ("clip", "1"),
+        ("epochs", None),
     ],
 )
 def test_arguments_are_looked_at_first(name: str, value: Any) -> None:
@@ -62,8 +63,61 @@ def test_arguments_are_looked_at_first(name: str, value: Any) -> None:
     def never(model: torch.nn.Module, batch: Any) -> Tensor:
         raise AssertionError("a step was made")
 
-    with pytest.raises(TypeError, match=rf"^fit: {name} is a {type(value).__name__}; expected an? "):
+    with pytest.raises(TypeError, match=rf"^fit: {name} is an? {type(value).__name__}; expected an? "):
         trained(batches(), **{"loss": never, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("model", torch.nn.Linear, "a torch.nn.Module"),
+        ("optimizer", optim.Adam, "an optimiser"),
+        ("loss", torch.nn.MSELoss, "a function"),
+        ("batches", torch.utils.data.DataLoader, "a DataLoader or another iterable"),
+        ("validate", torch.nn.MSELoss, "a function"),
+        ("scheduler", torch.optim.lr_scheduler.StepLR, "a scheduler"),
+        ("scaler", torch.amp.GradScaler, "a GradScaler"),
+        ("stop", training.EarlyStopping, r"a training\.EarlyStopping"),
+        ("log", training.CSVLog, "a Log, such as"),
+    ],
+)
+def test_classes_are_not_what_is_made_of_them(name: str, value: type, expected: str) -> None:
+    with pytest.raises(TypeError, match=rf"^fit: {name} is the class {value.__name__} itself; expected {expected}"):
+        trained(batches(), **{name: value})
+
+
+def test_optimisers_whose_step_asks_for_a_closure() -> None:
+    """Which the loop has none of, are refused before a step; those that take one are not."""
+
+    def never(model: torch.nn.Module, batch: Any) -> Tensor:
+        raise AssertionError("a step was made")
+
+    model = network()
+    with pytest.raises(TypeError, match=r"^fit: optimizer is a LBFGS, whose step asks for closure; expected an optimi"):
+        trained(batches(), model=model, optimizer=torch.optim.LBFGS(model.parameters()), loss=never)
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop, torch.optim.Rprop, optim.AdamW):
+        trained(batches(), model=model, optimizer=kind(model.parameters(), lr=0.01), epochs=1)
+
+
+@pytest.mark.parametrize("kind", ["StepLR", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler"])
+def test_a_scheduler_of_another_optimiser_is_refused(kind: str) -> None:
+    def make(optimizer: torch.optim.Optimizer) -> Any:
+        inner = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5) for _ in range(2)]
+        given = {"StepLR": (optimizer, 1), "ReduceLROnPlateau": (optimizer,), "SequentialLR": (optimizer, inner, [1])}
+        return getattr(torch.optim.lr_scheduler, kind)(*given.get(kind, (inner,)))
+
+    model = network()
+    first, second = (optim.SGD(model.parameters(), lr=0.1) for _ in range(2))
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match=r"^fit: the scheduler is that of another optimizer; make it of the one given"):
+        trained(batches(), model=model, optimizer=first, scheduler=make(second))
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before))
+    trained(batches(), model=model, optimizer=second, scheduler=make(second))
+
+
+def test_every_needs_a_checkpoint() -> None:
+    with pytest.raises(ValueError, match=r"^fit: every is 3, and checkpoint is None; expected the path to write to"):
+        trained(batches(), every=3)
 
 
 def test_a_loss_that_is_no_tensor() -> None:
@@ -83,7 +137,8 @@ def test_numbers_of_numpy_train_as_those_of_python(tmp_path: Path) -> None:
 
     def losses(path: Path, epochs: Any, log_every: Any, every: Any, clip: Any) -> list[float]:
         log = training.CSVLog(path)
-        return trained(given, epochs=epochs, log_every=log_every, every=every, clip=clip, log=log).losses
+        asked = {"log_every": log_every, "every": every, "checkpoint": path.with_suffix(".run")}
+        return trained(given, epochs=epochs, clip=clip, log=log, **asked).losses
 
     found = losses(paths[0], np.int64(2), np.uint8(2), np.uint8(3), np.float32(0.5))
     assert found == losses(paths[1], 2, 2, 3, 0.5)
@@ -193,8 +248,16 @@ def test_early_stopping() -> None:
     assert stop.best == 0.8
     up = training.EarlyStopping(1, larger=True)
     assert [up(v) for v in (0.1, 0.2, 0.2)] == [False, False, True]
-    with pytest.raises(ValueError, match="patience is 0"):
-        training.EarlyStopping(0)
+    for given, error, said in (
+        ({"patience": 0}, ValueError, "patience is 0; expected 1 or more"),
+        ({"patience": np.int64(-1)}, ValueError, "patience is -1; expected 1 or more"),
+        ({"patience": "x"}, TypeError, "patience is a str; expected an integer"),
+        ({"patience": 1.5}, TypeError, "patience is a float; expected an integer"),
+        ({"patience": 1, "least": "x"}, TypeError, "least is a str; expected a number"),
+        ({"patience": 1, "least": math.nan}, ValueError, "least is nan; expected a number"),
+    ):
+        with pytest.raises(error, match=f"^EarlyStopping: {said}"):
+            training.EarlyStopping(**given)
     # Any values in any order, NaN and infinities first among them, beside the rule itself.
     for larger, patience, least in itertools.product((False, True), (1, 2, 3), (0.0, 0.5)):
         for values in itertools.product((math.nan, -math.inf, 0.0, 0.25, 1.0, math.inf), repeat=4):
@@ -346,7 +409,7 @@ def test_what_fit_refuses_changes_nothing(tmp_path: Path) -> None:
         ({"clip": float("nan")}, ValueError, "clip is nan"),
         ({"checkpoint": tmp_path / "none" / "run"}, FileNotFoundError, "there is no folder"),
         ({"checkpoint": tmp_path}, IsADirectoryError, "checkpoint is .*, a folder"),
-        ({"checkpoint": 3}, TypeError, "checkpoint is a int"),
+        ({"checkpoint": 3}, TypeError, "checkpoint is an int"),
     ]
     for given, error, text in cases:
         with pytest.raises(error, match=text):

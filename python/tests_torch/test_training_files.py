@@ -35,7 +35,7 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors files")
         ({"items": [1]}, "cannot unpack"),
         ({"items": [[[1], 2]]}, "unhashable"),
         ({}, "'items' is missing"),
-        (3, "it holds a int"),
+        (3, "it holds an int"),
         ({"tensor": "q", "device": "cpu"}, "it holds a Tensor"),
     ],
 )
@@ -54,11 +54,19 @@ def layers(width: int = 3) -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, width))
 
 
-def run(model: torch.nn.Module, path: Path, epochs: int, kind: Any = optim.Adam, **options: Any) -> Any:
-    batches = [(torch.ones(2, 4), torch.tensor([0, 1]))] * 3
+class Batches(list[Any]):
+    """Some with a generator of their own."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.generator = torch.Generator()
+
+
+def run(model: torch.nn.Module, path: Path, epochs: int, kind: Any = optim.Adam, schedule: Any = None) -> Any:
+    batches = Batches([(torch.ones(2, 4), torch.tensor([0, 1]))] * 3)
     optimizer = kind(model.parameters(), lr=0.1)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-    given = {"scheduler": schedule, "stop": training.EarlyStopping(9), **options}
+    scheduler = schedulers.StepLR(optimizer, 1) if schedule is None else schedule(optimizer)
+    given = {"scheduler": scheduler, "stop": training.EarlyStopping(9)}
     kept = copy.deepcopy([part.state_dict() for part in (model, optimizer, *given.values())]), torch.get_rng_state()
     try:
         training.fit(
@@ -102,9 +110,13 @@ CHANGED: list[tuple[tuple[Any, ...], str]] = [
     (("scheduler", ...), "has no scheduler"),
     (("random", "cpu", BYTES), "random holds no state of the generator on cpu"),
     (("random", {}), r"random\.cpu is None; expected a Tensor"),
+    (("random", "batches", 3), r"random\.batches is 3; expected a list"),
+    (("random", "batches", []), "random has the states of 0 generators of the batches' own; those given have 1"),
+    (("random", "batches", ...), ".* 0 generators of the .*; those given have 1, of which former versions kept none"),
+    (("random", "batches", [BYTES]), "random holds no state of the generator on cpu"),
     (("random", "cuda", [BYTES] * 99), "random.cuda is of 99 GPUs"),
     (("run", "before", "cpu", BYTES), "run.before holds no state of the generator on cpu"),
-    (("run", 3), "run is a int; expected a dict"),
+    (("run", 3), "run is an int; expected a dict"),
     (("run", "save", "x"), "run has save, which no run has"),
     (("run", "parts", 3), "run has parts, which no run has"),
     (("run", "total", ...), "run has no total"),
@@ -138,7 +150,7 @@ CHANGED: list[tuple[tuple[Any, ...], str]] = [
     (("optimizer", "state", 0, "exp_avg", ...), "optimizer.state.0 has no exp_avg"),
     (("optimizer", "state", 0, "step", "x"), r"state\.0\.step is 'x'; expected a number"),
     (("optimizer", "state", 0, "step", torch.tensor(-1.0)), r"state\.0\.step is tensor\(-1\.\)"),
-    (("model", 3), "model is a int; expected a dict"),
+    (("model", 3), "model is an int; expected a dict"),
     (("model", "0.weight", 3), r"model\.0\.weight is 3; expected a tensor of shape \(4, 4\)"),
     (("model", "2.weight", torch.zeros(2, 4)), r"model\.2\.weight is a tensor of shape \(2, 4\); expected"),
     (("model", "2.weight", ...), "model has no 2.weight"),
@@ -176,9 +188,7 @@ def test_checkpoints_of_other_runs(tmp_path: Path) -> None:
     assert run(layers(), path, 1) is None
     assert "model.2.weight is a tensor of shape (3, 4); expected a tensor of shape (5, 4)" in run(layers(5), path, 2)
     assert "not written with such an optimizer" in run(layers(), path, 2, optim.SGD)
-    assert "scheduler has no" in run(
-        layers(), path, 2, scheduler=torch.optim.lr_scheduler.ConstantLR(optim.SGD([BYTES * 1.0]))
-    )
+    assert "scheduler has no" in run(layers(), path, 2, schedule=schedulers.ConstantLR)
     assert run(layers(), path, 2) is None
 
 
@@ -406,16 +416,15 @@ def test_checkpoints_with_more_or_less(tmp_path: Path, monkeypatch: pytest.Monke
 def test_checkpoints_of_other_milestones(tmp_path: Path, milestones: list[int]) -> None:
     """Are refused: schedulers in turn have one fewer."""
 
-    def three() -> dict[str, Any]:
-        optimizer = optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
-        return {"scheduler": schedulers.SequentialLR(optimizer, [falls(optimizer) for _ in range(3)], [2, 4])}
+    def three(optimizer: torch.optim.Optimizer) -> schedulers.LRScheduler:
+        return schedulers.SequentialLR(optimizer, [falls(optimizer) for _ in range(3)], [2, 4])
 
-    assert run(layers(), tmp_path / "run", 1, **three()) is None
+    assert run(layers(), tmp_path / "run", 1, schedule=three) is None
     state = training.load(tmp_path / "run")
     state["scheduler"]["_milestones"] = milestones
     training.save(tmp_path / "run", state)
     said = f"scheduler._milestones has {len(milestones)} elements; expected 2"
-    assert said in (run(layers(), tmp_path / "run", 9, **three()) or "")
+    assert said in (run(layers(), tmp_path / "run", 9, schedule=three) or "")
 
 
 @pytest.mark.parametrize("make", [sequential, lambda optimizer: schedulers.ReduceLROnPlateau(optimizer, patience=1)])

@@ -49,7 +49,7 @@ def run(path: Optional[Path], *, fails_at: int = 0, epochs: int = 3, device: str
         stop=training.EarlyStopping(5),
         validate=lambda model: float(loss(model, next(iter(batches(device))))),
         checkpoint=None if path is None else path / "run.safetensors",
-        every=every,
+        every=None if path is None else every,
         log=[] if path is None else training.CSVLog(path / "run.csv"),
         progress=False,
     )
@@ -196,6 +196,91 @@ def test_resumes_wherever_it_broke_off(tmp_path: Path, monkeypatch: pytest.Monke
             assert part == other, (at, what)
         assert sorted(path.name for path in folder.iterdir()) == ["log", "run"]
         shutil.rmtree(folder)
+
+
+DATA = torch.arange(12.0).reshape(12, 1)
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def by_batches(generator: torch.Generator) -> Any:
+    sampler = torch.utils.data.RandomSampler(DATA, generator=generator)
+    return torch.utils.data.DataLoader(DATA, batch_sampler=torch.utils.data.BatchSampler(sampler, 2, False))
+
+
+class Drawn:
+    """No DataLoader, but a generator all the same."""
+
+    def __init__(self) -> None:
+        self.generator = seeded(3)
+
+    def __iter__(self) -> Any:
+        for _ in range(6):
+            yield DATA[torch.randint(12, (2,), generator=self.generator)]
+
+
+def drawn(**given: Any) -> Any:
+    return torch.utils.data.DataLoader(DATA, batch_size=2, **given)
+
+
+LOADERS: dict[str, Callable[[], Any]] = {
+    "none": lambda: drawn(shuffle=True),
+    "the loader's": lambda: drawn(shuffle=True, generator=seeded(3)),
+    "the sampler's": lambda: drawn(sampler=torch.utils.data.RandomSampler(DATA, generator=seeded(3))),
+    "drawn on demand": lambda: drawn(sampler=torch.utils.data.RandomSampler(DATA, True, 12, generator=seeded(3))),
+    "both": lambda: drawn(sampler=torch.utils.data.RandomSampler(DATA, generator=seeded(3)), generator=seeded(4)),
+    "by weights": lambda: drawn(sampler=torch.utils.data.WeightedRandomSampler([1.0] * 12, 12, generator=seeded(3))),
+    "the batch sampler's sampler's": lambda: by_batches(seeded(3)),
+    "another iterable's": Drawn,
+}
+
+
+@pytest.mark.parametrize("fails_at", [3, 7, 10, 12])
+@pytest.mark.parametrize("name", LOADERS)
+def test_resumes_with_generators_of_the_batches_own(tmp_path: Path, name: str, fails_at: int) -> None:
+    """Of a loader and its samplers: the same batches come in the same order, in a loader made anew."""
+
+    def run(path: Optional[Path], fails_at: int = 0) -> list[list[float]]:
+        torch.manual_seed(5)
+        model = torch.nn.Linear(1, 1)
+        seen: list[list[float]] = []
+
+        def kept(model: torch.nn.Module, batch: Any) -> Tensor:
+            seen.append(batch.flatten().tolist())
+            if len(seen) == fails_at:
+                raise KeyboardInterrupt
+            return model(batch).square().mean()
+
+        named = {} if path is None else {"checkpoint": path, "every": 3}
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+        if fails_at:
+            with pytest.raises(KeyboardInterrupt):
+                training.fit(model, optimizer, kept, LOADERS[name](), epochs=3, progress=False, **named)
+        else:
+            training.fit(model, optimizer, kept, LOADERS[name](), epochs=3, progress=False, **named)
+        return [*seen, model.weight.flatten().tolist()]
+
+    whole = run(None)
+    run(tmp_path / "run", fails_at)
+    rest = run(tmp_path / "run")
+    assert len(rest) == len(whole) - (fails_at - 1) // 3 * 3
+    assert rest == whole[-len(rest) :]
+
+
+def test_a_checkpoint_without_the_batches_own_generators(tmp_path: Path) -> None:
+    """Of a former version: it goes on where there are none, and is refused where there are."""
+    path = tmp_path / "run"
+    trained(batches(), checkpoint=path, epochs=1)
+    state = training.load(path)
+    del state["random"]["batches"]
+    state["run"]["before"].pop("batches", None)
+    training.save(path, state)
+    own = torch.utils.data.DataLoader(batches().dataset, batch_size=6, shuffle=True, generator=seeded(3))
+    with pytest.raises(ValueError, match="0 generators of the batches' own; those given have 1, of which former"):
+        trained(own, checkpoint=path)
+    assert trained(batches(), checkpoint=path).epochs == 2
 
 
 def test_a_log_has_all_that_a_checkpoint_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
