@@ -257,7 +257,9 @@ class Elementwise:
         if is_dynamo_compiling() or unusual() or any(type(t) not in PLAIN for t in inputs):
             if not is_dynamo_compiling():
                 keep(self)
-            return list(GENERIC(self.name, list(inputs), doubles(self.title, scalars)))
+            numbers = doubles(self.title, scalars)
+            symbols = any(isinstance(number, torch.SymFloat) for number in numbers)
+            return list((OF_SIZES if symbols else GENERIC)(self.name, list(inputs), numbers))
         if is_grad_enabled() and any(t.requires_grad for t in inputs):
             if self._apply is None:
                 self._apply = titled(type("Recorded", (_Recorded,), {}), self.title).apply
@@ -559,4 +561,7 @@ class _Generic(Operation):
         return None, pulled(ctx, ctx.function, given, ctx.scalars), None if ctx.scalars else []
 
 
-GENERIC = _Generic("elementwise", "(str name, Tensor[] inputs, Scalar[] scalars) -> Tensor[]")
+GENERIC = _Generic("elementwise", "(str name, Tensor[] inputs, float[] scalars) -> Tensor[]")
+# Numbers stay symbols where they are made of sizes that are left open; torch.export saves no lists of such, nor empty
+# ones.
+OF_SIZES = _Generic("elementwise_of_sizes", "(str name, Tensor[] inputs, Scalar[] scalars) -> Tensor[]")

@@ -85,7 +85,7 @@ def bound(function: Function, given: list[Any]) -> tuple[Function, tuple[Tensor,
 
 def of_operator(name: str) -> tuple[Function, tuple[Tensor, ...]]:
     given, operation = arguments(name, "cpu"), OPERATIONS[name]
-    if name == "elementwise":
+    if name.startswith("elementwise"):
         what, inputs, scalars = given
         return bound(lambda *tensors: operation(what, list(tensors), scalars), inputs)
     if name.partition("_norm_")[2] in ("gradient", "gradients"):  # the numbers of rows are the input's
