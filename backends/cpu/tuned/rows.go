@@ -375,8 +375,9 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 		w.line("  add.%v round, round, 1", c)
 	})
 	w.extreme(combine)
-	// A lane without elements has what changes nothing, which may be the extreme.
-	w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some")
+	if parts || joins { // a lane may have no element, but what changes nothing, which may be the extreme
+		w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some")
+	}
 	if c == isa.U32 {
 		w.line("  mul.u32 w, w, %d\n  add.u32 w, w, q", w.block)
 		w.least("w", "w")
