@@ -178,54 +178,71 @@ func (g *gen) address(n *ir.Node) vreg {
 		return d
 	}
 	g.add(inst{d: d, a: head.reg, b: g.m, c: kept.base, k: kept.reach, inner: true, emit: func(e *encoder, in *inst) {
-		slow, done := e.NewLabel(), e.NewLabel()
-		if step == apart {
-			e.headOrZero(x86.RAX, head)
-			if n.Mem.Offset != 0 {
-				e.OpImm(x86.ADD, x86.W64, x86.RAX, int32(n.Mem.Offset))
-			}
-			if step == int64(size) {
-				e.Lea(regT, x86.Mem{Base: x86.RAX, Index: regIndex, Scale: uint8(size), Disp: int32(group * size)})
-			} else {
-				e.MovImm(x86.RCX, uint64(step))
-				e.Lea(regT, x86.At(regIndex, int32(group)))
-				e.IMul(x86.W64, regT, x86.RCX)
-				e.Op(x86.ADD, x86.W64, regT, x86.RAX)
-			}
-			e.Test(x86.W64, regT, regT)
-			e.Jcc(x86.S, slow)
-			e.Lea(regT, x86.At(regT, int32(count-1)*int32(step)+int32(size)))
-			e.opSlot(x86.CMP, regT, in.k, reach)
-			e.Jcc(x86.A, slow)
-			e.opSlot(x86.ADD, x86.RAX, in.c, base)
+		slowly := func() {
 			if writes {
-				e.StoreImm(x86.W32, x86.At(regArgs, flag), 0)
+				e.StoreImm(x86.W32, x86.At(regArgs, flag), 1)
+			} else {
+				at := x86.Mem{Base: regArgs, Index: regT, Scale: 1, Disp: buffer}
+				put := func() {
+					e.MovImm(regT, uint64(apart))
+					e.IMul(x86.W64, regT, x86.RCX)
+					e.Store(w, at, x86.RAX)
+				}
+				e.apart(n, p, head, step, in.b, group, count, func() {
+					e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+					put()
+				}, func() {
+					e.Load(w, x86.RAX, x86.At(x86.RAX, 0))
+					put()
+				})
 			}
-			e.Jmp(done)
-			e.Bind(slow)
+			e.MovImm(x86.RAX, uint64(-apart))
+			e.IMul(x86.W64, x86.RAX, regIndex)
+			e.Lea(x86.RAX, x86.Mem{Base: regArgs, Index: x86.RAX, Scale: 1, Disp: buffer - int32(group)*int32(apart)})
+			finish(e, in)
+		}
+		if step != apart {
+			slowly()
+			return
+		}
+		slow, done, offset := e.NewLabel(), e.NewLabel(), int32(n.Mem.Offset)
+		from := x86.RAX
+		if head.reg != 0 {
+			from = e.gpr(head.reg, x86.RAX)
+		} else {
+			e.headOrZero(x86.RAX, head)
+		}
+		if step == int64(size) {
+			e.Lea(regT, x86.Mem{Base: from, Index: regIndex, Scale: uint8(size), Disp: offset + int32(group*size)})
+		} else {
+			e.MovImm(x86.RCX, uint64(step))
+			e.Lea(regT, x86.At(regIndex, int32(group)))
+			e.IMul(x86.W64, regT, x86.RCX)
+			e.Lea(regT, x86.Mem{Base: from, Index: regT, Scale: 1, Disp: offset})
+		}
+		e.Test(x86.W64, regT, regT)
+		e.Jcc(x86.S, slow)
+		e.Lea(regT, x86.At(regT, int32(count-1)*int32(step)+int32(size)))
+		e.opSlot(x86.CMP, regT, in.k, reach)
+		e.Jcc(x86.A, slow)
+		if in.c != 0 && e.info[in.c].reg != x86.None {
+			r := e.outGPR(in.d, x86.RAX)
+			e.Lea(r, x86.Mem{Base: from, Index: e.info[in.c].reg, Scale: 1, Disp: offset})
+			e.doneGPR(in.d, r)
+		} else {
+			e.Lea(x86.RAX, x86.At(from, offset))
+			e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, base))
+			finish(e, in)
 		}
 		if writes {
-			e.StoreImm(x86.W32, x86.At(regArgs, flag), 1)
-		} else {
-			at := x86.Mem{Base: regArgs, Index: regT, Scale: 1, Disp: buffer}
-			put := func() {
-				e.MovImm(regT, uint64(apart))
-				e.IMul(x86.W64, regT, x86.RCX)
-				e.Store(w, at, x86.RAX)
-			}
-			e.apart(n, p, head, step, in.b, group, count, func() {
-				e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
-				put()
-			}, func() {
-				e.Load(w, x86.RAX, x86.At(x86.RAX, 0))
-				put()
-			})
+			e.StoreImm(x86.W32, x86.At(regArgs, flag), 0)
 		}
-		e.MovImm(x86.RAX, uint64(-apart))
-		e.IMul(x86.W64, x86.RAX, regIndex)
-		e.Lea(x86.RAX, x86.Mem{Base: regArgs, Index: x86.RAX, Scale: 1, Disp: buffer - int32(group)*int32(apart)})
 		e.Bind(done)
-		finish(e, in)
+		e.later(in, func() {
+			e.Bind(slow)
+			slowly()
+			e.Jmp(done)
+		})
 	}})
 	return d
 }

@@ -195,11 +195,11 @@ func short(r *ir.Region) bool {
 
 func (g *gen) ifNode(n *ir.Node) {
 	p, m, escapes := g.val(n.Args[0]), g.m, g.p.escapes[n]
-	results := make([]vreg, len(n.Results))
+	results, placed := g.resultsOf(n)
 	for i, v := range n.Results {
-		results[i] = g.newValue(v)
-		g.clear(v, results[i])
-		g.set(v, results[i])
+		if !placed[i] {
+			g.clear(v, results[i])
+		}
 	}
 	uniform := g.same(n.Args[0])
 	var left vreg
@@ -209,7 +209,7 @@ func (g *gen) ifNode(n *ir.Node) {
 	}
 	over := g.asm.NewLabel()
 	for i, r := range n.Regions {
-		if len(r.Nodes) == 0 && len(r.Yield) == 0 && !escapes {
+		if !escapes && g.idle(n, i, placed) {
 			continue
 		}
 		skip, end := g.asm.NewLabel(), g.asm.NewLabel()
@@ -232,12 +232,13 @@ func (g *gen) ifNode(n *ir.Node) {
 		}
 		g.region(r, end)
 		if !r.Ends() {
-			// In the second region of two, the first one's lanes stay.
-			by := g.m
-			if i == 0 && !escapes {
-				by = 0
+			for j, src := range g.copies(r.Yield, results) {
+				by := g.m
+				if i == 0 && !escapes && !placed[j] { // in the second region the first one's lanes stay
+					by = 0
+				}
+				g.assign(n.Results[j], results[j], src, by)
 			}
-			g.yields(r.Yield, n.Results, results, by)
 		}
 		g.bind(end)
 		if escapes && !r.Ends() {
@@ -416,7 +417,7 @@ func (g *gen) loopNode(n *ir.Node) {
 		g.m = over
 	}
 	for i, v := range carried.results {
-		g.set(v, results[i])
+		g.succeed(v, results[i])
 	}
 	g.endHeads(n)
 }

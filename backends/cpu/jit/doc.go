@@ -16,6 +16,7 @@
 //	constants.go numbers that all lanes have
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	control.go  branches and loops, by masks; joint.go: by all groups together
+//	inplace.go  results of branches in the registers of what they take the place of
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
 //	blocks.go   programs that run block after block; access.go: their memory; spaced.go:
 //	            that which lies apart
@@ -23,6 +24,7 @@
 //	collective.go  what the lanes of a block come to together
 //	lir.go      instructions on virtual registers, which those write
 //	tidy.go     joins copies with what they copy, and leaves out what nothing reads
+//	fold.go     makes loads operands of what they are for
 //	schedule.go puts instructions in the order in which they could begin
 //	alloc.go    registers, by linear scan
 //	encode.go   machine code, by package x86

@@ -25,7 +25,18 @@ type encoder struct {
 	pool   map[poolKey]x86.Label
 	data   []poolKey // in the order of their labels
 	tables []table
+	aside  []aside
 }
+
+// aside is code for what seldom happens, which stands behind the function's end: what
+// always happens is read without it.
+type aside struct {
+	src  int32
+	emit func()
+}
+
+// later puts code of an instruction aside.
+func (e *encoder) later(in *inst, emit func()) { e.aside = append(e.aside, aside{in.src, emit}) }
 
 type poolKey struct {
 	bits uint64

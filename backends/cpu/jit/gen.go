@@ -33,6 +33,7 @@ type program struct {
 	meets    bool                  // lanes of a block meet, so it runs by blocks alone
 	packing  packing               // where it is not run by blocks
 	divisors map[*ir.Value]bool    // what is divided by
+	formers  map[*ir.Node]*former  // see findFormer
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -123,6 +124,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	}
 	p.packing = p.packs()
 	p.findDivisors(x.Body)
+	p.findFormer()
 	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
 	if p.a, err = analysis.NewMetered(m, x); err != nil {
 		return nil, err
@@ -231,6 +233,7 @@ func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code 
 	}
 	d.unit(StageInstructions, g.unit)
 	g.tidy()
+	g.foldLoads(t)
 	d.unit(StageTidy, g.unit)
 	g.schedule(t)
 	d.unit(StageSchedule, g.unit)
@@ -250,6 +253,10 @@ func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code 
 		e.nextRow(p, row)
 	}
 	e.leave(pushed)
+	for _, a := range e.aside {
+		d.mark(e, a.src)
+		a.emit()
+	}
 	end := len(e.Code)
 	code, err = e.finish()
 	d.machine(e, end)
@@ -560,4 +567,10 @@ func (g *gen) late(n *ir.Node) bool {
 }
 
 // set gives a value its register.
-func (g *gen) set(v *ir.Value, r vreg) { g.vals[g.u][v.ID] = r }
+func (g *gen) set(v *ir.Value, r vreg) {
+	g.succeed(v, r)
+	g.info[r].values = min(g.info[r].values+1, 2)
+}
+
+// succeed gives it the register of a value that ends there.
+func (g *gen) succeed(v *ir.Value, r vreg) { g.vals[g.u][v.ID] = r }

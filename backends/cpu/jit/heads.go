@@ -312,11 +312,29 @@ func (g *gen) edge(n *ir.Node) vreg {
 	case isa.GT:
 		return g.maskNot(g.below(counts, limit, 1))
 	}
-	m := g.maskWithout(g.below(counts, limit, 1), g.below(counts, limit, 0))
+	var m vreg
+	if lane0(n) {
+		m = g.firstLane()
+	} else {
+		m = g.maskWithout(g.below(counts, limit, 1), g.below(counts, limit, 0))
+	}
 	if c == isa.NE {
 		m = g.maskNot(m)
 	}
 	return m
+}
+
+// firstLane is the mask of a block's first lane.
+func (g *gen) firstLane() vreg {
+	first := g.u == 0
+	return g.firstLanes(0, 0, func(e *encoder) {
+		e.MovImm(x86.RAX, 0)
+		if first { // else another group has it
+			e.MovImm(x86.RCX, 1)
+			e.Test(x86.W64, regIndex, regIndex)
+			e.CMov(x86.E, x86.W64, x86.RAX, x86.RCX)
+		}
+	})
 }
 
 // below is the mask of the lanes whose count is below a limit, or with more = 1, at it.

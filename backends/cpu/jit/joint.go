@@ -78,7 +78,7 @@ func (g *gen) straightNode(n *ir.Node) {
 
 func (g *gen) jointIf(n *ir.Node) {
 	p := g.val(n.Args[0])
-	results := make([][]vreg, g.hi)
+	results, idle := make([][]vreg, g.hi), [2]bool{true, true}
 	each := func(f func()) {
 		for g.u = g.lo; g.u < g.hi; g.u++ {
 			f()
@@ -86,10 +86,10 @@ func (g *gen) jointIf(n *ir.Node) {
 		g.u = g.lo
 	}
 	each(func() {
-		for _, v := range n.Results {
-			d := g.newValue(v)
-			g.set(v, d)
-			results[g.u] = append(results[g.u], d)
+		regs, placed := g.resultsOf(n)
+		results[g.u] = regs
+		for i := range idle {
+			idle[i] = idle[i] && g.idle(n, i, placed)
 		}
 	})
 	other, over := g.asm.NewLabel(), g.asm.NewLabel()
@@ -99,12 +99,11 @@ func (g *gen) jointIf(n *ir.Node) {
 		each(func() { g.yields(r.Yield, n.Results, results[g.u], 0) })
 		g.bind(end)
 	}
-	does := func(i int) bool { return len(n.Regions[i].Nodes) > 0 || len(n.Results) > 0 }
 	switch { // one way or the other, since lanes agree
-	case !does(1):
+	case idle[1]:
 		g.jumpNone(p, over)
 		way(n.Regions[0])
-	case !does(0):
+	case idle[0]:
 		g.jumpAny(p, over)
 		way(n.Regions[1])
 	default:
@@ -153,18 +152,22 @@ func (g *gen) startHeads(c carried) {
 // roundHeads makes the vectors that a round wants of parameters.
 func (g *gen) roundHeads(c carried) {
 	for _, v := range c.headParams {
-		if !g.lin[v.ID].vec {
-			continue
+		if g.lin[v.ID].vec {
+			g.materializeAll(v)
 		}
-		for g.u = g.lo; g.u < g.hi; g.u++ {
-			if g.lin[v.ID].step == 0 && g.u > g.lo { // the same in all groups
-				g.set(v, g.vals[g.lo][v.ID])
-			} else {
-				g.set(v, g.materialize(v))
-			}
-		}
-		g.u = g.lo
 	}
+}
+
+// materializeAll makes a value's vectors for all groups.
+func (g *gen) materializeAll(v *ir.Value) {
+	for g.u = g.lo; g.u < g.hi; g.u++ {
+		if g.lin[v.ID].step == 0 && g.u > g.lo { // the same in all groups
+			g.set(v, g.vals[g.lo][v.ID])
+		} else {
+			g.set(v, g.materialize(v))
+		}
+	}
+	g.u = g.lo
 }
 
 func (g *gen) nextHeads(c carried) {
@@ -196,10 +199,7 @@ func (g *gen) endHeads(n *ir.Node) {
 		if h := g.linear(v); h != nil {
 			g.copyHead(g.head(v), n.Regions[0].Params[i])
 			if h.vec {
-				for g.u = g.lo; g.u < g.hi; g.u++ {
-					g.set(v, g.materialize(v))
-				}
-				g.u = g.lo
+				g.materializeAll(v)
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func (g *gen) jointLoop(n *ir.Node) {
 	g.kept = kept
 	each(func() {
 		for i, v := range c.results {
-			g.set(v, params[g.u][i])
+			g.succeed(v, params[g.u][i])
 		}
 	})
 	g.endHeads(n)

@@ -1,0 +1,51 @@
+package jit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// A branch's result takes the place of what it leaves as it was, if nothing needs that
+// later on, or in the next round.
+func TestResultsInPlace(t *testing.T) {
+	const sum = "program p\nslot a f32\nslot c f32\n  ldg.f32 x, a[index]\n  set.lt.f32 p, x, 1.0\n  mov.u32 n, 3\n  mov.f32 s, 0.0\n"
+	const loop = sum + "  loop n, done\n  add.f32 s, s, x\ndone:\n"
+	const end = "  stg.f32 s, c[index]\n  exit\n"
+	for _, c := range []struct {
+		name, text string
+		placed     int
+	}{
+		{"left as it is", loop + "  bra over, p\n  add.f32 s, s, x\nover:\n" + end, 1},
+		{"branches within", loop + "  bra over, p\n  add.f32 s, s, x\n  set.lt.f32 q, x, 0.5\n  bra over, q\n  mul.f32 s, s, x\nover:\n" + end, 1},
+		{"one after the other", loop + "  bra over, p\n  add.f32 s, s, x\nover:\n  set.lt.f32 q, x, 0.5\n  bra last, q\n  mul.f32 s, s, x\nlast:\n" + end, 2},
+		{"needed afterwards", loop + "  mov.f32 t, s\n  bra over, p\n  add.f32 s, s, x\nover:\n  add.f32 s, s, t\n" + end, 0},
+		{"two of one", loop + "  mov.f32 t, s\n  bra over, p\n  add.f32 s, s, x\n  mul.f32 t, t, x\nover:\n  sub.f32 s, s, t\n" + end, 1},
+		{"handed on by a loop", sum + "  loop n, done\n  bra over, p\n  add.f32 s, s, x\nover:\n  mul.f32 s, s, x\ndone:\n" + end, 1},
+		{"made before a loop", loop + "  mov.f32 y, 1.0\n  loop n, last\n  mov.f32 t, s\n  bra over, p\n  add.f32 t, t, x\nover:\n  mul.f32 y, y, t\nlast:\n  mov.f32 s, y\n" + end, 0},
+		{"what an instruction computes", sum + "  mul.f32 s, x, x\n  bra over, p\n  add.f32 s, s, x\nover:\n" + end, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			source, err := isa.Assemble("test.atlas", c.text)
+			require.NoError(t, err)
+			v, err := isa.Verify(source)
+			require.NoError(t, err)
+			f, _, err := ir.Canonical(v)
+			require.NoError(t, err)
+			p, err := prepare(nil, f)
+			require.NoError(t, err)
+			placed := 0
+			for _, f := range p.formers {
+				for _, ok := range f.placed {
+					if ok {
+						placed++
+					}
+				}
+			}
+			require.Equal(t, c.placed, placed, c.text)
+		})
+	}
+}
