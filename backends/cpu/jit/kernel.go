@@ -14,7 +14,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/10"
+const Version = "jit/11"
 
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.
