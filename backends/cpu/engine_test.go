@@ -56,6 +56,26 @@ func TestEngineVariable(t *testing.T) {
 	require.ErrorContains(t, err, `HOLOGRAM_CPU_ENGINE is "fastest"; expected strips, avx2, avx512, avx512_vnni, avx512_bf16 or amx`)
 }
 
+// TestWhatIsDeclinedMidway has a segment that cannot be written, whose end then has nothing to reduce.
+func TestWhatIsDeclinedMidway(t *testing.T) {
+	v := verify(t, "program p\nblock 64\nslot a f32\nslot b f32\nmov.i64 s, 0\nmov.u32 o, 0\nldg.f32 x, @s[o]\nblock_reduce_min.f32 y, x\nstg.f32 y, b[index]\nexit")
+	f, _, err := ir.Canonical(v)
+	require.NoError(t, err)
+	for _, l := range levels {
+		b, err := cpu.NewFor(1, l)
+		if err != nil {
+			continue
+		}
+		d, err := b.Open(0)
+		require.NoError(t, err)
+		k, err := d.Compile(&backends.Unit{Source: v, IR: f}, backends.Variant{NoFuel: true, Proved: true})
+		require.NoError(t, err)
+		require.Equal(t, "strips/1", cpu.EngineOf(k), l)
+		k.Release()
+		require.NoError(t, d.Close())
+	}
+}
+
 // What keys of caches say of the generators names all engines, in the order in which they
 // are tried; the first that can runs a program, and what is said of it says why not another.
 func TestEngines(t *testing.T) {

@@ -359,7 +359,7 @@ func (g *gen) segment(i int) {
 		g.blockGroups(unroll, func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) })
 	}
 	switch {
-	case c == nil:
+	case c == nil || g.err != nil: // then the operands aren't there either
 	case c.scans:
 		g.fill(c)
 		g.scan(c)
