@@ -66,6 +66,15 @@ def number(what: str, value: Any) -> Any:
     return value.item()
 
 
+_OPEN = (torch.SymInt, torch.SymFloat)
+"""What numbers made of sizes are where torch makes a graph for all sizes."""
+
+
+def real(value: Union[Number, torch.SymInt, torch.SymFloat]) -> float:
+    """Return a number as a float; one that is open stays so."""
+    return torch.sym_float(value) if isinstance(value, _OPEN) else float(value)
+
+
 def dtype_beside(number: Number, dtype: torch.dtype) -> torch.dtype:
     """Return what torch.result_type does for a number beside a tensor, which dynamo can't trace."""
     if isinstance(number, float) and not dtype.is_floating_point:
@@ -149,7 +158,12 @@ def tensors(what: str, *values: Any, before: int = 0) -> list[Tensor]:
             found.append(value)
             continue
         value = number(f"{title}: {_argument(what, before + i)}", value)
-        if like is not None and isinstance(value, (bool, int, float)):
+        if like is not None and isinstance(value, _OPEN):
+            dtype = dtype_beside(1.0 if isinstance(value, torch.SymFloat) else 1, like.dtype)
+            if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
+                dtype = torch.float32
+            found.append(torch.full((), value, dtype=dtype, device=like.device))
+        elif like is not None and isinstance(value, (bool, int, float)):
             dtype = dtype_beside(value, like.dtype)
             if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used
@@ -160,7 +174,12 @@ def tensors(what: str, *values: Any, before: int = 0) -> list[Tensor]:
                 )
             if not dtype.is_floating_point and dtype != torch.bool and not exact:
                 value = _wrapped(value, dtype)
-            if isinstance(value, float) and not exact and abs(value) > torch.finfo(dtype).max:
+            # Of what dynamo traces nothing is asked, since a size may be open.
+            if (
+                isinstance(value, float)
+                and not exact
+                and (is_dynamo_compiling() or abs(value) > torch.finfo(dtype).max)
+            ):
                 # Rounded, to ±inf as a rule, as torch does and torch.full does not.
                 found.append(torch.full((), value, dtype=torch.float64, device=like.device).to(dtype))
             else:

@@ -25,6 +25,7 @@ from hologram_torch._calls import (
     in_place,
     number,
     quick,
+    real,
     tensors,
     unary_form,
     unexpected,
@@ -57,7 +58,7 @@ def _arithmetic(name: str) -> _Function:
             if dtype.is_floating_point:
                 if x.shape != y.shape:
                     broadcast(name, (x, y))  # or be refused by that name
-                return called("add_scaled", (x, y), (float(-alpha if name == "sub" else alpha),), out)
+                return called("add_scaled", (x, y), (real(-alpha if name == "sub" else alpha),), out)
             if isinstance(alpha, float):
                 raise RuntimeError(f"{name}: alpha is {alpha}; beside integers it must not be a floating-point number")
             if dtype == torch.bool:
@@ -112,7 +113,7 @@ def div(
         raise NotImplementedError(f"div: rounding_mode is {rounding_mode!r}; only None is there")
     # Beside integers a number is not one of them: their quotients are floats.
     given = [number(f"div: {name}", value) for name, value in (("input", input), ("other", other))]
-    return called("div", [float(value) if isinstance(value, int) else value for value in given], out=out)
+    return called("div", [real(value) if isinstance(value, (int, torch.SymInt)) else value for value in given], out=out)
 
 
 def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: Optional[Tensor] = None) -> Tensor:
@@ -249,8 +250,8 @@ def _activated(name: str, input: Tensor, inplace: bool, numbers: Sequence[float]
     if not isinstance(input, Tensor):
         tensors(name, input)
     if inplace:
-        return in_place(name, input, [float(n) for n in numbers])
-    return called(name, (input,), [float(n) for n in numbers])
+        return in_place(name, input, [real(n) for n in numbers])
+    return called(name, (input,), [real(n) for n in numbers])
 
 
 def _relu_form(ex: Executor, input: Tensor, inplace: bool = False) -> Tensor:
@@ -288,7 +289,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + e^(beta·input)) / beta; input itself where beta·input > threshold."""
-    return called("softplus", (input,), (float(beta), float(threshold)))
+    return called("softplus", (input,), (real(beta), real(threshold)))
 
 
 def logsigmoid(input: Tensor) -> Tensor:
