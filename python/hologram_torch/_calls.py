@@ -70,7 +70,7 @@ _OPEN = (torch.SymInt, torch.SymFloat)
 """What numbers made of sizes are where torch makes a graph for all sizes."""
 
 
-def real(value: Union[Number, torch.SymInt, torch.SymFloat]) -> float:
+def real(value: Union[Number, torch.SymInt, torch.SymFloat]) -> Any:
     """Return a number as a float; one that is open stays so."""
     return torch.sym_float(value) if isinstance(value, _OPEN) else float(value)
 
