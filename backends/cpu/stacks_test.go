@@ -69,7 +69,7 @@ func TestStacksOfDots(t *testing.T) {
 		r := rand.New(rand.NewPCG(29, 30))
 		for i := range brief.Or(60, 12) {
 			productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], batch: []int64{[]int64{1, 3, 8, 17, 40, 333}[r.IntN(6)]}, m: 1, n: 1, k: []int64{7, 8, 15, 16, 17, 64, 75, 512}[i/2%8],
-				howA: r.IntN(6), howB: []int{0, 1, 1, 5}[r.IntN(4)], alone: r.IntN(3), alpha: []float64{1, -2.5}[r.IntN(2)], beta: []float64{0, 0.75}[r.IntN(2)], special: r.IntN(3) == 0}.check(t, r, oracle, b)
+				howA: r.IntN(6), howB: []int{0, 1, 1, 2, 3, 5}[r.IntN(6)], alone: r.IntN(3), alpha: []float64{1, -2.5}[r.IntN(2)], beta: []float64{0, 0.75}[r.IntN(2)], special: r.IntN(3) == 0}.check(t, r, oracle, b)
 		}
 	})
 }
