@@ -176,3 +176,20 @@ func randomMeeting(t *testing.T, tested backends.Backend) {
 		t.Errorf("%d of %d programs don't verify", skipped, count)
 	}
 }
+
+// TestNegatedFactorOfALaterSegment has factors that an instruction negates behind a collective,
+// for which what they are made of is kept.
+func TestNegatedFactorOfALaterSegment(t *testing.T) {
+	for _, typ := range []string{"f16", "f32", "f64"} {
+		v := verify(t, "program p\nblock 64\nslot a "+typ+"\nslot c "+typ+"\nldg."+typ+" x, a[index]\nabs."+typ+" x, x\nmin."+typ+" x, x, 2.0\nneg."+typ+" y, x\nfma."+typ+" w, y, 0.5, 1.0\nblock_reduce_max."+typ+" z, w\nfma."+typ+" z, y, z, 1.0\nstg."+typ+" z, c[index]\nexit")
+		contents := randomContents(rand.New(rand.NewPCG(31, 32)), v, 128)
+		want := run(t, interp.New(), v, linear(128, 64), contents, nil, nil)
+		for _, l := range levels {
+			t.Run(typ+" "+l.String(), func(t *testing.T) {
+				if err := same(v, run(t, on(t, l, 1), v, linear(128, 64), contents, nil, nil), want); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}

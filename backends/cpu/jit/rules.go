@@ -239,7 +239,7 @@ func (g *gen) highHalves(f *x86.Form, a, even, odd vreg) vreg {
 }
 
 // findShortcuts finds values that are not computed as they stand: NEGs whose
-// every use is as one factor of an FMA, and ANDs whose every use is as one side of an
+// every use is as one factor of an FMA, before lanes meet again, and ANDs whose every use is as one side of an
 // OR, which there are instructions for, and f16 loads that are but stored, whose bits
 // no conversion has to go over (it would make quiet NaNs of others).
 func (p *program) findShortcuts() {
@@ -258,13 +258,16 @@ func (p *program) findShortcuts() {
 			}
 		}
 	}
+	made, meetings := map[*ir.Node]int{}, 0 // how often lanes had met before a NEG
 	var walk func(r *ir.Region)
 	walk = func(r *ir.Region) {
 		near := map[*ir.Node]bool{} // ANDs of this region since lanes met
 		for _, n := range r.Nodes {
 			if n.Op.IsInst() && meets[n.Op.Inst()] {
 				clear(near)
+				meetings++
 			}
+			made[n] = meetings
 			side := -1
 			if n.Op == ir.Op(isa.OR) && n.Args[0] != n.Args[1] {
 				side = slices.IndexFunc(n.Args, func(a *ir.Value) bool { return near[a.Node] })
@@ -275,7 +278,7 @@ func (p *program) findShortcuts() {
 				case a.Node != nil && a.Node.Op == ir.Op(isa.AND):
 					use(a, i == side)
 				case candidate(a, isa.NEG) != nil:
-					use(a, n.Op == ir.Op(isa.FMA) && i < 2 && candidate(n.Args[1-i], isa.NEG) == nil)
+					use(a, n.Op == ir.Op(isa.FMA) && i < 2 && made[a.Node] == meetings && candidate(n.Args[1-i], isa.NEG) == nil)
 				case candidate(a, isa.LDG) != nil && a.Type == isa.F16:
 					use(a, n.Op == ir.Op(isa.STG))
 				}
