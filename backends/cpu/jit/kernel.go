@@ -14,7 +14,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/11"
+const Version = "jit/12"
 
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.
