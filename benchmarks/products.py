@@ -8,7 +8,8 @@
 All three compute the same product of the same arrays into an array that is there, by turns, in rounds of some
 milliseconds, until a shape has had its seconds. A library's time is that of its best round: the machine may be shared,
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
-time that passes. A figure is a peer's time in ours: above 1 Hologram is faster. Each number of threads has a process
+time that passes; then each round begins with a rest, until the threads of the libraries before have stopped looking for
+work, and with a call that does not count. A figure is a peer's time in ours: above 1 Hologram is faster. Each number of threads has a process
 of its own. The random shapes are the same in every run: every other one has sizes spread evenly over 1 … 2,048, the
 rest over their logarithms; A and B are stored as they stand or transposed. Two types have to be asked for and have no
 figures of numpy: bf16, which it does not know, of torch's tensors on both sides, and i8, whose products are i32, which
@@ -35,6 +36,7 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HOLO
 KINDS = ("squares", "layers", "thin", "small", "random")
 LEAST_ROUNDS = 3
 ROUND_SECONDS = 0.003
+REST_SECONDS = 0.04  # OpenBLAS's threads look for work for 2^26 cycles
 
 
 class Case(NamedTuple):
@@ -151,6 +153,9 @@ def measure(case: Case, dtype: str, threads: int, budget: float) -> dict[str, An
     rounds, end = 0, time.perf_counter() + budget
     while rounds < LEAST_ROUNDS or time.perf_counter() < end:
         for name, call in found.items():
+            if threads > 1:
+                time.sleep(REST_SECONDS)
+                call()
             best[name] = min(best[name], spent(call, times[name]))
         rounds += 1
     return {"rounds": rounds, "seconds": best}

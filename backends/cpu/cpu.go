@@ -225,7 +225,8 @@ func (b *Backend) info() backends.Info {
 	return info
 }
 
-// enters bounds what is entered; engines may want less.
+// enters bounds what is entered, which nobody can stop. Where there are threads to share it
+// with, it is less.
 var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: 30e3}
 
 // Open opens device 0.
@@ -323,9 +324,9 @@ var _ backends.Entered = (*kernel)(nil)
 // Direct is backends.Entered's: machine code alone is entered.
 func (k *kernel) Direct(l *backends.Launch, _ backends.Stream) (parts []backends.Direct, never bool) {
 	if e, ok := k.program.(interface {
-		Direct(l *backends.Launch, threads int, within float64) []backends.Direct
+		Direct(l *backends.Launch, within float64) []backends.Direct
 	}); ok {
-		parts = e.Direct(l, k.device.backend.Threads(), enters.Nanoseconds)
+		parts = e.Direct(l, min(enters.Nanoseconds, workers.Alone(k.device.backend.Threads())))
 	}
 	return parts, parts == nil
 }

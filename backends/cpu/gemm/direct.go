@@ -93,9 +93,8 @@ func (w *worker) byHand() bool {
 	return w.written != nil
 }
 
-// Direct is backends.Entered's, of a launch within a bound in nanoseconds, which as many
-// threads as there are would not share. Nil: it never is.
-func (k *Kernel) Direct(l *backends.Launch, _ int, within float64) []backends.Direct {
+// Direct is backends.Entered's, of a launch within a bound in nanoseconds. Nil: it never is.
+func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 	alone := *l
 	alone.Record = nil // nobody cancels it
 	alone.Slots = slices.Clone(l.Slots)
@@ -108,7 +107,7 @@ func (k *Kernel) Direct(l *backends.Launch, _ int, within float64) []backends.Di
 	}
 	defer k.spare.Store(r)
 	p := &r.first
-	ns := p.nanoseconds(r.part) * float64(r.batches*r.parts)
+	ns := r.nanoseconds()
 	if !(ns <= within) || p.k == 0 || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
 		return nil
 	}
@@ -117,7 +116,7 @@ func (k *Kernel) Direct(l *backends.Launch, _ int, within float64) []backends.Di
 	}
 	s := &sequenceOf{}
 	w := &worker{written: s}
-	for i := range r.divide(1) {
+	for i := range r.divide(1, 0) {
 		r.task(w, i)
 	}
 	if w.err != nil {

@@ -101,13 +101,8 @@ type launch struct {
 	err            error
 }
 
-// Nanoseconds that a product of two vectors takes, in about, and that are worth
-// waking others, and a task of theirs.
-const (
-	vectorNanoseconds = 0.2
-	aloneNanoseconds  = 60e3
-	taskNanoseconds   = 40e3
-)
+// vectorNanoseconds is what a product of two vectors takes, in about.
+const vectorNanoseconds = 0.2
 
 // tasksOfThread is how many tasks there are for each thread, where more of them
 // make no more work: another thread is there after some 50 µs.
@@ -133,9 +128,10 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 		r.record = nil
 		k.spare.Store(r)
 	}()
-	tasks := r.divide(pool.Threads())
-	if tasks == 1 {
-		r.alone()
+	threads, chunk := pool.Share(r.nanoseconds())
+	tasks := r.divide(threads, chunk)
+	if threads == 1 || tasks == 1 {
+		r.alone(tasks)
 	} else {
 		pool.Run(int(tasks), r)
 	}
@@ -148,8 +144,14 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	return nil
 }
 
-// divide cuts the result into tasks, and returns how many there are.
-func (r *launch) divide(threads int) int64 {
+// nanoseconds estimates how long a launch takes.
+func (r *launch) nanoseconds() float64 {
+	return r.first.nanoseconds(r.part) * float64(r.batches*r.parts)
+}
+
+// divide cuts the result into tasks for so many threads, of which so many nanoseconds are
+// worth one, and returns how many there are.
+func (r *launch) divide(threads int, chunk float64) int64 {
 	p := &r.first
 	r.high, r.wide, r.down, r.across, r.run = p.m, p.n, 1, 1, 1
 	lanes, panel := int64(p.lib.m.lanes(p.t)), p.lib.m.tallest(p.t, 2)
@@ -157,23 +159,18 @@ func (r *launch) divide(threads int) int64 {
 		panel = mostGroups * square(p.t)
 	}
 	if p.unit != noMultiplier {
-		return r.divideUnits(threads)
+		return r.divideUnits(threads, chunk)
 	}
 	matrices := r.batches * r.parts
 	each := p.nanoseconds(r.part)
 	if r.parts == 1 && p.run() > 1 {
 		r.run = min(p.run(), r.batches)
-		if threads > 1 && each*float64(matrices) >= aloneNanoseconds {
+		if threads > 1 {
 			r.run = min(r.run, ceil(r.batches, int64(threads)*tasksOfThread))
 		}
 		return ceil(r.batches, r.run)
 	}
-	if threads == 1 || each*float64(matrices) < aloneNanoseconds {
-		if matrices == 1 {
-			return 1
-		}
-	}
-	if want := int64(each / taskNanoseconds); threads > 1 && matrices < int64(threads)*4 && want >= 2 {
+	if want := int64(each / chunk); threads > 1 && matrices < int64(threads)*4 && want >= 2 {
 		n := min(want, int64(threads))
 		shares := matrices == 1 && p.packsB(p.m) && !p.takesRows(p.m)
 		switch {
@@ -230,11 +227,13 @@ func (r *launch) task(w *worker, i int64) {
 }
 
 // alone runs the launch on the caller's thread.
-func (r *launch) alone() {
+func (r *launch) alone(tasks int64) {
 	defer fpenv.Leave(fpenv.Enter())
 	w := takeWorker(r.record)
 	defer r.leave(w)
-	r.task(w, 0)
+	for i := int64(0); i < tasks && w.err == nil && !w.stopped; i++ {
+		r.task(w, i)
+	}
 }
 
 // Run takes part in a launch: it runs task after task. It is for the pool.

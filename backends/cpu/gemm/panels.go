@@ -104,14 +104,14 @@ const longTask = 150e3
 
 // divideUnits is divide for units: columns, of which each task packs its own, or rows, of
 // which each packs all of B, where that is less.
-func (r *launch) divideUnits(threads int) int64 {
+func (r *launch) divideUnits(threads int, chunk float64) int64 {
 	p := &r.first
 	matrices := r.batches * r.parts
 	each := p.unitNanoseconds(r.part)
-	if threads == 1 || each*float64(matrices) < aloneNanoseconds || matrices >= int64(threads)*tasksOfThread {
+	if threads == 1 || matrices >= int64(threads)*tasksOfThread {
 		return matrices
 	}
-	want := max(min(int64(each/taskNanoseconds), int64(threads)), min(int64(each/longTask), int64(threads)*tasksOfThread))
+	want := max(min(int64(each/chunk), int64(threads)), min(int64(each/longTask), int64(threads)*tasksOfThread))
 	if want < 2 {
 		return matrices
 	}

@@ -3,6 +3,8 @@ package gemm
 import (
 	"runtime"
 	"sync/atomic"
+
+	"github.com/hologram-project/hologram/backends/cpu/workers"
 )
 
 // shape is how a block is cut into tiles, and what of it is packed (doc.go).
@@ -92,9 +94,10 @@ func (b *packed) once(pack func()) {
 		pack()
 	default:
 		for looks := 1; b.state.Load() != isPacked; looks++ {
-			if looks%(1<<14) == 0 { // seldom, as workers that look about do
+			if looks%(1<<10) == 0 { // seldom
 				runtime.Gosched()
 			}
+			workers.Pause()
 		}
 	}
 }

@@ -8,22 +8,11 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// How much work is entered directly, since nobody can stop it. Where there are threads to
-// share it with, it is less than is shared once they are awake. Rows that have to be calls
-// of their own may be as many as directRows.
-const (
-	directNanoseconds      = 10e3
-	directNanosecondsAlone = 20e3
-	directRows             = 64
-)
+// directRows is how many rows that have to be calls of their own are entered directly.
+const directRows = 64
 
-// Direct is backends.Entered's, of launches within a bound in nanoseconds for as many
-// threads as they have. Nil: it never is.
-func (k *Kernel) Direct(l *backends.Launch, threads int, within float64) []backends.Direct {
-	limit := min(within, directNanoseconds)
-	if threads == 1 {
-		limit = min(within, directNanosecondsAlone)
-	}
+// Direct is backends.Entered's, of launches within a bound in nanoseconds. Nil: it never is.
+func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 	alone := *l
 	alone.Record = nil // nobody cancels it
 	r := k.takeRun()
@@ -32,7 +21,7 @@ func (k *Kernel) Direct(l *backends.Launch, threads int, within float64) []backe
 		return nil
 	}
 	ns := r.estimate() * float64(r.lanes)
-	if !(ns <= limit) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
+	if !(ns <= within) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
 		return nil // more than one call
 	}
 	f := r.newFrame()

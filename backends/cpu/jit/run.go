@@ -43,17 +43,14 @@ type run struct {
 // for; that costs 50 ns a call. Such a call is cut as well, since only loops that
 // are not proved short look whether the launch is cancelled.
 const (
-	callNanoseconds  = 50e3
-	aloneNanoseconds = 50e3
-	chunkNanoseconds = 25e3
-	awakeNanoseconds = 12e3 // of work that is shared with workers that are awake
-	chunksPerThread  = 8
-	stageLanes       = 1024 // of a piece that is staged
-	endlessLanes     = 1024 // of a piece whose time nothing bounds
-	tileLanes        = 256  // of a piece of a row, and
-	tileRows         = 16   // rows, where memory runs across them: they share what was loaded
-	minRow           = 64   // lanes of rows that are worth calls of their own
-	align            = 64   // lanes that pieces and chunks are multiples of
+	callNanoseconds = 50e3
+	chunksPerThread = 8
+	stageLanes      = 1024 // of a piece that is staged
+	endlessLanes    = 1024 // of a piece whose time nothing bounds
+	tileLanes       = 256  // of a piece of a row, and
+	tileRows        = 16   // rows, where memory runs across them: they share what was loaded
+	minRow          = 64   // lanes of rows that are worth calls of their own
+	align           = 64   // lanes that pieces and chunks are multiples of
 )
 
 // Run runs a launch to its end, on the caller's thread and, if there is enough
@@ -90,14 +87,9 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 		r.long = laneNs*float64(unit) > callNanoseconds
 	}
 	chunks := uint64(1)
-	if threads := pool.Threads(); threads > 1 {
-		alone, chunk := float64(aloneNanoseconds), float64(chunkNanoseconds)
-		if pool.Awake() > 0 {
-			alone, chunk = awakeNanoseconds, awakeNanoseconds/2
-		}
-		if work := laneNs * float64(r.lanes); work > alone {
-			chunks = uint64(min(float64(threads*chunksPerThread), work/chunk+1))
-		}
+	work := laneNs * float64(r.lanes)
+	if threads, chunk := pool.Share(work); threads > 1 {
+		chunks = uint64(min(float64(threads*chunksPerThread), work/chunk+1))
 	}
 	r.chunk = (r.lanes/chunks + unit) / unit * unit
 	if r.lanes <= r.chunk {

@@ -132,13 +132,12 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	defer k.giveBack(r)
 	r.prepare(l)
 	chunks := 1
-	if threads := pool.Threads(); threads > 1 && r.strips > 1 {
-		if work := k.cost * float64(r.lanes) * stepNanoseconds; work > aloneNanoseconds {
-			chunks = min(r.strips, threads*chunksPerThread, int(min(work/chunkNanoseconds, 1<<20))+1)
-		}
+	work := k.cost * float64(r.lanes) * stepNanoseconds
+	if threads, chunk := pool.Share(work); threads > 1 {
+		chunks = min(r.strips, threads*chunksPerThread, int(min(work/chunk, 1<<20))+1)
 	}
 	r.perChunk = (r.strips + chunks - 1) / max(chunks, 1)
-	if chunks == 1 {
+	if chunks <= 1 {
 		r.alone()
 	} else {
 		pool.Run((r.strips+r.perChunk-1)/r.perChunk, r)
@@ -146,14 +145,11 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	return r.outcome()
 }
 
-// How work is divided. A step takes about a third of a nanosecond a lane;
-// waking a worker that sleeps takes some 50 µs; a chunk should be worth
-// fetching, and small enough that all finish at about the same time.
+// How work is divided. A step takes about a third of a nanosecond a lane; a chunk
+// should be small enough that all finish at about the same time.
 const (
-	stepNanoseconds  = 0.3
-	aloneNanoseconds = 50e3
-	chunkNanoseconds = 20e3
-	chunksPerThread  = 8
+	stepNanoseconds = 0.3
+	chunksPerThread = 8
 )
 
 // Estimate is about what so many instructions of lanes take, in nanoseconds.

@@ -8,6 +8,7 @@ package workers
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -28,14 +29,27 @@ type Task interface {
 type Job struct {
 	task      Task
 	chunks    int64
+	helpers   int
+	slot      *atomic.Pointer[Job] // of the pool's, where workers find it
 	stretches []stretch
-	over      atomic.Bool // after a panic
-	// state has the generation in its high half, whether workers may still
-	// enter in bit 31, and the number of workers inside below.
-	state atomic.Uint64
-	left  chan struct{} // the last worker to leave a closed job says so
-	panic atomic.Pointer[Panic]
+	over      atomic.Bool   // after a panic
+	left      chan struct{} // the last worker to leave says so to a caller that sleeps
+	panic     atomic.Pointer[Panic]
+	_         [64]byte
+	// state has the number of workers inside in its lowest bits, then whether the caller
+	// sleeps until they have left, how many there are places for, and whether any may enter.
+	// All threads write it, so it has a line of a cache of its own.
+	state atomic.Uint32
+	_     [60]byte
 }
+
+const (
+	inside  = 1<<15 - 1
+	waiting = 1 << 15
+	place   = 1 << 16
+	places  = inside * place
+	open    = 1 << 31
+)
 
 // stretch is a part of a job's chunks, on a cache line of its own.
 type stretch struct {
@@ -56,16 +70,16 @@ type Panic struct {
 // String returns the worker's panic and stack.
 func (p *Panic) String() string { return fmt.Sprintf("%v\non a worker:\n%s", p.Value, p.Stack) }
 
-const open = 1 << 31
-
 // Next returns the number of a chunk that nobody has, of the seat's stretch or else of
 // those behind it, and false when there is none left. After a panic on another thread
 // none is left either.
 func (j *Job) Next(at *Seat) (int, bool) {
 	for ; at.ended < len(j.stretches) && !j.over.Load(); at.ended++ {
 		s := &j.stretches[at.stretch]
-		if i := s.next.Add(1) - 1; i < s.end {
-			return int(i), true
+		if s.next.Load() < s.end { // to count on where nothing is left would take the line from others
+			if i := s.next.Add(1) - 1; i < s.end {
+				return int(i), true
+			}
 		}
 		if at.stretch++; at.stretch == len(j.stretches) {
 			at.stretch = 0
@@ -89,45 +103,71 @@ func (j *Job) cut(threads int) {
 	}
 }
 
-// enter lets a worker in if the job is still that of the invitation.
-func (j *Job) enter(generation uint64) bool {
-	for {
-		s := j.state.Load()
-		if s>>32 != generation || s&open == 0 {
-			return false
-		}
-		if j.state.CompareAndSwap(s, s+1) {
-			return true
-		}
+// admits reports whether a job of such a state lets a worker in. Until the first of them
+// leaves, which closes it, those inside are all that ever came.
+func admits(state uint32) bool { return state&open != 0 && state&inside < state&places/place }
+
+// enter lets a worker in, if it may.
+func (j *Job) enter() bool {
+	if !admits(j.state.Load()) {
+		return false
 	}
+	if !admits(j.state.Add(1) - 1) { // others were quicker, or it is over
+		j.out()
+		return false
+	}
+	return true
 }
 
-// leave counts a worker out.
+// leave counts a worker out. It leaves when there is nothing left to do, so the job closes.
 func (j *Job) leave() {
-	if s := j.state.Add(^uint64(0)); s&(open<<1-1) == 0 {
+	if j.state.Load()&open != 0 {
+		j.state.And(^uint32(open))
+	}
+	j.out()
+}
+
+// out counts one out. The last one, of which there may be several if some come too late,
+// tells the caller, once.
+func (j *Job) out() {
+	if s := j.state.Add(^uint32(0)); s&(inside|waiting) == waiting && j.state.CompareAndSwap(s, s&^waiting) {
 		j.left <- struct{}{}
 	}
 }
 
-// invitation asks a worker to take part in a job, if it is still going on.
-type invitation struct {
-	job        *Job
-	generation uint64
+// reopen admits so many workers to a closed job. Some who come too late for what it was may
+// still be counted.
+func (j *Job) reopen(helpers int) {
+	for {
+		s := j.state.Load()
+		if j.state.CompareAndSwap(s, s&inside|uint32(helpers)*place|open) {
+			return
+		}
+	}
 }
 
-// Pool is a set of workers.
+// Pool is a set of workers. A worker is bound to a thread only while it works: to wake a
+// goroutine that is bound takes the scheduler longer.
 type Pool struct {
-	// A worker is bound to a thread only while it works: to wake a goroutine
-	// that is bound takes the scheduler longer.
-	threads atomic.Int32
-	work    chan invitation
-	behind  chan struct{} // see follow
-	mu      sync.Mutex
-	started int
-	free    []*Job
-	closed  bool
-	quit    chan struct{}
-	awake   atomic.Int32 // workers that look for work, though there was none
+	_ [64]byte
+	// jobs are those that workers may enter. All that look for work look here, so they
+	// share lines of a cache that are seldom written to.
+	jobs [8]atomic.Pointer[Job]
+	_    [64]byte
+
+	threads    atomic.Int32
+	started    atomic.Int32
+	asleep     atomic.Int32
+	wanted     atomic.Int32  // by the jobs that are open
+	short      atomic.Int64  // when somebody did alone what others could have shared
+	processors atomic.Int32  // of Go's, when somebody looked last
+	wake       chan struct{} // each wakes a worker
+	behind     chan struct{} // see follow
+	quit       chan struct{}
+
+	mu     sync.Mutex
+	free   []*Job
+	closed bool
 }
 
 // maxThreads bounds what SetThreads takes.
@@ -136,14 +176,17 @@ const maxThreads = backends.MaxThreads
 // New makes a pool for the given number of threads, the caller's included.
 // Workers start when they are first needed.
 func New(threads int) *Pool {
-	p := &Pool{work: make(chan invitation, maxThreads), behind: make(chan struct{}), quit: make(chan struct{})}
+	p := &Pool{wake: make(chan struct{}, maxThreads), behind: make(chan struct{}), quit: make(chan struct{})}
 	p.SetThreads(threads)
 	return p
 }
 
 // SetThreads sets how many threads a launch may use, the caller's included; at
 // least 1.
-func (p *Pool) SetThreads(n int) { p.threads.Store(int32(min(max(n, 1), maxThreads))) }
+func (p *Pool) SetThreads(n int) {
+	p.threads.Store(int32(min(max(n, 1), maxThreads)))
+	p.processors.Store(int32(runtime.GOMAXPROCS(0)))
+}
 
 // Threads returns how many threads a launch may use.
 func (p *Pool) Threads() int { return int(p.threads.Load()) }
@@ -152,26 +195,31 @@ func (p *Pool) Threads() int { return int(p.threads.Load()) }
 // on whichever thread, so does Run, once no thread is in the task any more; the
 // chunks that were not begun are left out. A worker's panic is a *Panic.
 func (p *Pool) Run(chunks int, t Task) {
-	helpers := min(p.Threads(), chunks) - 1
-	j := p.begin(chunks, t, helpers)
-	generation := j.state.Load() >> 32
-	asleep := p.Awake() < helpers
-invite:
-	for range helpers {
-		select {
-		case p.work <- invitation{j, generation}:
-		default:
-			break invite // as many are waiting already as the pool could ever serve
-		}
-	}
-	if asleep {
-		select {
-		case p.behind <- struct{}{}:
-		default: // it has not slept since the last launch
-		}
-	}
-	if worker := p.takePart(j); worker != nil {
+	if worker := p.takePart(p.begin(chunks, t)); worker != nil {
 		panic(worker)
+	}
+}
+
+// show lets workers find a job, and wakes as many as it lacks. Where others have filled all
+// slots, there is nobody left to find it.
+func (p *Pool) show(j *Job) {
+	for i := range p.jobs {
+		if p.jobs[i].CompareAndSwap(nil, j) {
+			j.slot = &p.jobs[i]
+			break
+		}
+	}
+	lacks := j.helpers - p.Awake()
+	p.wanted.Add(int32(j.helpers))
+	if lacks = min(lacks, int(p.asleep.Load())-len(p.wake)); lacks <= 0 {
+		return
+	}
+	for range lacks {
+		p.wake <- struct{}{}
+	}
+	select {
+	case p.behind <- struct{}{}:
+	default: // it has not slept since the last launch
 	}
 }
 
@@ -210,15 +258,17 @@ func (p *Pool) takePart(j *Job) (worker *Panic) {
 func (j *Job) skip() { j.over.Store(true) }
 
 // begin opens a job, and sees to it that there are workers.
-func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
+func (p *Pool) begin(chunks int, t Task) *Job {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.started == 0 && helpers > 0 && !p.closed {
+	helpers := min(p.Threads(), chunks) - 1
+	if p.closed {
+		helpers = 0
+	}
+	if p.started.Load() == 0 && helpers > 0 {
 		go p.follow()
 	}
-	for p.started < helpers && !p.closed {
-		p.started++
-		go p.serve(p.started)
+	for int(p.started.Load()) < helpers {
+		go p.serve(int(p.started.Add(1)))
 	}
 	var j *Job
 	if n := len(p.free); n > 0 {
@@ -227,11 +277,15 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 	} else {
 		j = &Job{left: make(chan struct{}, 1)}
 	}
-	j.task, j.chunks = t, int64(chunks)
-	j.cut(helpers + 1)
+	p.mu.Unlock()
+	j.task, j.chunks, j.helpers = t, int64(chunks), max(helpers, 0)
+	j.cut(j.helpers + 1)
 	j.over.Store(false)
 	j.panic.Store(nil)
-	j.state.Store((j.state.Load()>>32+1)<<32 | open)
+	j.reopen(j.helpers)
+	if j.helpers > 0 {
+		p.show(j)
+	}
 	return j
 }
 
@@ -239,30 +293,30 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 // workers are done, which are in their last chunks. To wake a thread takes longer
 // than most launches; one that looks about is there in less than a microsecond. Between
 // two long launches of a program in Python are up to 80 µs, since the first one has the
-// caches: a worker that slept by then would be woken for each. Others get a turn seldom:
-// with each the scheduler wakes a thread to look for what else there is, and where no
-// processor is left for it that one takes the caller's (docs/RATIONALE.md).
+// caches: a worker that slept by then would be woken for each. Many are woken one by the
+// other, and those who slept before the last one came would never all be awake.
 const (
-	lookout = 100 * time.Microsecond
-	turn    = 50 * time.Microsecond // until others get one
-	looks   = 64                    // before the clock is asked
+	lookout = 50 * time.Microsecond // for each thread, but no longer than for …
+	most    = 10
+	looks   = 32 // before the clock is asked
 )
 
+// lookout is how long to look.
+func (p *Pool) lookout() time.Duration {
+	return lookout * time.Duration(min(p.Threads(), most))
+}
+
 // until looks as long for what found reports.
-func until(found func() bool) bool {
-	start, turns := time.Now(), time.Duration(0)
-	for {
+func (p *Pool) until(found func() bool) bool {
+	for start := time.Now(); ; {
 		for range looks {
 			if found() {
 				return true
 			}
+			Pause()
 		}
-		switch since := time.Since(start); {
-		case since > lookout:
+		if time.Since(start) > p.lookout() {
 			return false
-		case since/turn > turns:
-			turns = since / turn
-			runtime.Gosched()
 		}
 	}
 }
@@ -270,9 +324,15 @@ func until(found func() bool) bool {
 // end closes a job, waits for the workers inside, and keeps it for later. It
 // returns the first panic of a worker.
 func (p *Pool) end(j *Job) *Panic {
-	// Without the bit nobody enters any more, and the last to leave says so.
-	if s := j.state.Add(^uint64(open - 1)); s&(open-1) != 0 {
-		j.wait()
+	if j.slot != nil {
+		j.slot.Store(nil)
+		j.slot = nil
+	}
+	p.wanted.Add(-int32(j.helpers))
+	j.state.And(^uint32(open)) // nobody enters any more
+	left := func() bool { return j.state.Load()&inside == 0 }
+	if !p.until(left) && j.state.Or(waiting)&inside != 0 {
+		<-j.left
 	}
 	worker := j.panic.Load()
 	j.task = nil
@@ -282,61 +342,94 @@ func (p *Pool) end(j *Job) *Panic {
 	return worker
 }
 
-// wait waits for the last worker to leave.
-func (j *Job) wait() {
-	left := until(func() bool {
-		select {
-		case <-j.left:
-			return true
-		default:
-			return false
-		}
-	})
-	if !left {
-		<-j.left
-	}
-}
-
 // Awake returns how many workers would take part at once.
-func (p *Pool) Awake() int { return int(p.awake.Load()) }
+func (p *Pool) Awake() int {
+	return max(int(p.started.Load()-p.asleep.Load()-p.wanted.Load()), 0)
+}
 
-// serve is a worker: it takes part in the jobs that it is invited to. Its number, from
-// 1 on, says which stretch it begins with.
+// Alone returns how many nanoseconds of work a caller does as soon by itself as with others,
+// though they are awake: it takes some time to share it, and more the more they are.
+func Alone(threads int) float64 {
+	if threads == 1 {
+		return math.Inf(1)
+	}
+	n := float64(threads)
+	return (10e3 + 400*n) / (1 - 1/n)
+}
+
+// sleepersTake is what it takes a worker that sleeps to be there, in nanoseconds.
+const sleepersTake = 50e3
+
+// Share returns how many threads are to share so many nanoseconds of work, 1 if it is not
+// worth to share, and how many make a chunk that is worth fetching. Workers that sleep are
+// woken by what is short only if it comes again and again: for what then follows.
+func (p *Pool) Share(work float64) (threads int, chunk float64) {
+	threads = p.Threads()
+	switch {
+	case threads == 1 || work < Alone(threads):
+		return 1, work
+	case p.Awake() > 0:
+	case work >= sleepersTake:
+		return threads, sleepersTake / 2
+	default:
+		now := time.Since(epoch)
+		if before := time.Duration(p.short.Swap(int64(now))); now-before > p.lookout() {
+			return 1, work
+		}
+	}
+	return threads, sleepersTake / 8
+}
+
+// epoch is what times are since.
+var epoch = time.Now()
+
+// serve is a worker: it takes part in jobs. Its number, from 1 on, says which stretch it
+// begins with.
 func (p *Pool) serve(number int) {
-	for in, ok := p.sleep(); ok; in, ok = p.invited() {
-		if in.job.enter(in.generation) {
-			in.job.help(number)
+	var j *Job
+	find := func() bool {
+		j = p.find()
+		return j != nil
+	}
+	for {
+		// One of Go's processors is for the caller.
+		if p.started.Load()-p.asleep.Load() < p.processors.Load() && p.until(find) || find() {
+			j.help(number)
+			continue
+		}
+		p.asleep.Add(1)
+		// What was shown until then has counted on this worker.
+		if !find() {
+			select {
+			case <-p.wake:
+			case <-p.quit:
+				return
+			}
+			p.processors.Store(int32(runtime.GOMAXPROCS(0)))
+		}
+		p.asleep.Add(-1)
+		if j != nil {
+			j.help(number)
 		}
 	}
 }
 
-// invited waits for an invitation; there is none any more if the pool is closed.
-func (p *Pool) invited() (in invitation, ok bool) {
-	if int(p.awake.Add(1)) >= runtime.GOMAXPROCS(0) { // the caller needs one, too
-		p.awake.Add(-1)
-		return p.sleep()
-	}
-	ok = until(func() bool {
-		select {
-		case in = <-p.work:
-			return true
-		default:
-			return false
+// find enters the job that has the fewest workers inside, so that callers share them fairly.
+// It is nil if there is none.
+func (p *Pool) find() *Job {
+	for {
+		var job *Job
+		fewest := uint32(inside + 1)
+		for i := range p.jobs {
+			if j := p.jobs[i].Load(); j != nil {
+				if s := j.state.Load(); admits(s) && s&inside < fewest {
+					job, fewest = j, s&inside
+				}
+			}
 		}
-	})
-	p.awake.Add(-1)
-	if ok {
-		return in, true
-	}
-	return p.sleep()
-}
-
-func (p *Pool) sleep() (in invitation, ok bool) {
-	select {
-	case <-p.quit:
-		return in, false
-	case in = <-p.work:
-		return in, true
+		if job == nil || job.enter() {
+			return job
+		}
 	}
 }
 

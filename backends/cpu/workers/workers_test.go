@@ -149,9 +149,8 @@ func TestCallerNeverWaitsForTheIdle(t *testing.T) {
 	<-done
 }
 
-// TestStaleInvitations has invitations wait that are answered when their jobs
-// are long over and used again.
-func TestStaleInvitations(t *testing.T) {
+// TestJobsUsedAgain has workers wake for jobs that are long over and used again.
+func TestJobsUsedAgain(t *testing.T) {
 	p := New(3)
 	defer p.Close()
 	for range 2000 {
@@ -229,7 +228,7 @@ func (m *meeting) Run(j *Job, at Seat) {
 	<-m.entered
 	left := func() {
 		close(m.proceed)
-		for j.state.Load()&(open-1) != 0 {
+		for j.state.Load()&inside != 0 {
 			runtime.Gosched()
 		}
 	}
