@@ -229,8 +229,8 @@ func (r *launch) task(w *worker, i int64) {
 // alone runs the launch on the caller's thread.
 func (r *launch) alone(tasks int64) {
 	defer fpenv.Leave(fpenv.Enter())
-	w := takeWorker(r.record)
-	defer r.leave(w)
+	w := takeWorker(workers.Seat{}, r.record)
+	defer r.leave(workers.Seat{}, w)
 	for i := int64(0); i < tasks && w.err == nil && !w.stopped; i++ {
 		r.task(w, i)
 	}
@@ -238,15 +238,15 @@ func (r *launch) alone(tasks int64) {
 
 // Run takes part in a launch: it runs task after task. It is for the pool.
 func (r *launch) Run(j *workers.Job, at workers.Seat) {
-	w := takeWorker(r.record)
-	defer r.leave(w)
+	w := takeWorker(at, r.record)
+	defer r.leave(at, w)
 	for i, ok := j.Next(&at); ok && w.err == nil && !w.stopped; i, ok = j.Next(&at) {
 		r.task(w, int64(i))
 	}
 }
 
 // leave tells the launch how a worker did.
-func (r *launch) leave(w *worker) {
+func (r *launch) leave(at workers.Seat, w *worker) {
 	if w.stopped {
 		r.stopped.Store(true)
 	}
@@ -255,40 +255,26 @@ func (r *launch) leave(w *worker) {
 		r.err = w.err
 		r.mu.Unlock()
 	}
-	giveWorker(w)
+	giveWorker(at, w)
 }
 
-// Workers' memory is kept for other launches, but for what is many.
-const maxWorkers = 64
+// freeWorkers are those of other launches, whose memory is kept.
+var freeWorkers workers.Kept[worker]
 
-var (
-	workersMu   sync.Mutex
-	freeWorkers []*worker
-)
-
-func takeWorker(record *backends.Record) *worker {
-	workersMu.Lock()
-	defer workersMu.Unlock()
-	w := (*worker)(nil)
-	if n := len(freeWorkers); n > 0 {
-		w = freeWorkers[n-1]
-		freeWorkers = freeWorkers[:n-1]
-	} else {
+func takeWorker(at workers.Seat, record *backends.Record) *worker {
+	w := freeWorkers.Take(at)
+	if w == nil {
 		w = &worker{}
 	}
 	w.record, w.err, w.stopped = record, nil, false
 	return w
 }
 
-func giveWorker(w *worker) {
+func giveWorker(at workers.Seat, w *worker) {
 	w.record, w.p = nil, nil
-	workersMu.Lock()
-	defer workersMu.Unlock()
-	if len(freeWorkers) < maxWorkers {
-		freeWorkers = append(freeWorkers, w)
-		return
+	if left := freeWorkers.Give(at, w); left != nil {
+		left.free()
 	}
-	w.free()
 }
 
 // maxBytes bounds sizes and strides, so that sums of products of them fit int64.

@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends/cpu/workers"
@@ -94,7 +95,7 @@ func (b *packed) once(pack func()) {
 		pack()
 	default:
 		for looks := 1; b.state.Load() != isPacked; looks++ {
-			if looks%(1<<10) == 0 { // seldom
+			if looks%(1<<14) == 0 { // seldom: the goroutine is bound to its thread, which others have to wake
 				runtime.Gosched()
 			}
 			workers.Pause()
@@ -126,9 +127,10 @@ func (r *launch) share(threads, want int64) bool {
 	r.wide, r.across = wide, across
 	r.high = max(p.m/down/unit, 1) * unit
 	r.down = ceil(p.m, r.high)
-	r.holder = takeWorker(r.record)
-	at := r.holder.room(roomB, across*bytes)
-	if r.holder.err != nil {
+	holder := takeHolder()
+	r.holder = holder
+	at := holder.room(roomB, across*bytes)
+	if holder.err != nil {
 		r.giveBack()
 		return false
 	}
@@ -147,7 +149,38 @@ func (r *launch) share(threads, want int64) bool {
 // giveBack ends what share began.
 func (r *launch) giveBack() {
 	if r.holder != nil {
-		giveWorker(r.holder)
+		giveHolder(r.holder)
 		r.holder, r.packed = nil, r.packed[:0]
 	}
+}
+
+// holders have the memory of what threads share, which is kept for so many other launches.
+var holders struct {
+	mu   sync.Mutex
+	free [8]*worker
+}
+
+func takeHolder() *worker {
+	holders.mu.Lock()
+	defer holders.mu.Unlock()
+	for i, w := range holders.free {
+		if w != nil {
+			holders.free[i] = nil
+			return w
+		}
+	}
+	return &worker{}
+}
+
+func giveHolder(w *worker) {
+	w.err = nil
+	holders.mu.Lock()
+	defer holders.mu.Unlock()
+	for i := range holders.free {
+		if holders.free[i] == nil {
+			holders.free[i] = w
+			return
+		}
+	}
+	w.free()
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
@@ -28,7 +29,7 @@ type Kernel struct {
 	mu       sync.Mutex
 	variants atomic.Pointer[[]*variant]
 	spare    atomic.Pointer[run]
-	frames   []*frame
+	frames   workers.Kept[frame]
 	runs     []*run
 }
 
@@ -139,6 +140,7 @@ func (k *Kernel) Release() {
 	}
 	k.variants.Store(&[]*variant{})
 	k.other.Release()
-	k.frames, k.runs = nil, nil
+	k.frames.Clear()
+	k.runs = nil
 	k.spare.Store(nil)
 }

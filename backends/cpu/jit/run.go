@@ -284,9 +284,15 @@ func (r *run) alone() {
 
 // Run takes part in a launch: it runs chunk after chunk. It is for the pool.
 func (r *run) Run(j *workers.Job, at workers.Seat) {
-	f := r.k.frame(r)
+	f := r.k.frames.Take(at)
+	if f == nil {
+		f = r.newFrame()
+	}
 	f.enter(r)
-	defer r.k.release(f)
+	defer func() {
+		f.leave()
+		r.k.frames.Give(at, f)
+	}()
 	for i, ok := j.Next(&at); ok; i, ok = j.Next(&at) {
 		f.lanes(uint64(i)*r.chunk, min(uint64(i+1)*r.chunk, r.lanes))
 	}
@@ -319,18 +325,6 @@ func (f *frame) at(off int32) unsafe.Pointer { return unsafe.Add(f.args, off) }
 
 func (f *frame) u64(off int32) *uint64 { return (*uint64)(f.at(off)) }
 func (f *frame) u32(off int32) *uint32 { return (*uint32)(f.at(off)) }
-
-// frame takes a frame, or makes one.
-func (k *Kernel) frame(r *run) *frame {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if n := len(k.frames); n > 0 {
-		f := k.frames[n-1]
-		k.frames = k.frames[:n-1]
-		return f
-	}
-	return r.newFrame()
-}
 
 func (r *run) newFrame() *frame {
 	return &frame{stages: make([]unsafe.Pointer, len(r.views)), staged: make([]uint64, len(r.views))}
@@ -402,14 +396,6 @@ func (f *frame) leave() {
 		f.r.fault(isa.FaultKind(kind), int(int32(*f.u32(argSite))), *f.u64(argLane), asked)
 	}
 	f.r = nil
-}
-
-// release keeps a frame for another launch.
-func (k *Kernel) release(f *frame) {
-	f.leave()
-	k.mu.Lock()
-	k.frames = append(k.frames, f)
-	k.mu.Unlock()
 }
 
 // takeRun takes a free run, or makes one; the one given back last without a lock.

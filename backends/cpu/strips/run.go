@@ -144,17 +144,17 @@ func (r *run) bounds(strip int) (g uint64, n int) {
 // alone runs the launch on the caller's thread.
 func (r *run) alone() {
 	defer fpenv.Leave(fpenv.Enter())
-	f := r.k.frame(r.width)
+	f := r.k.frame(workers.Seat{}, r.width)
 	f.enter(r)
-	defer r.k.release(f)
+	defer r.k.release(workers.Seat{}, f)
 	f.runStrips(0, r.strips)
 }
 
 // Run takes part in a launch: it runs chunk after chunk. It is for the pool.
 func (r *run) Run(j *workers.Job, at workers.Seat) {
-	f := r.k.frame(r.width)
+	f := r.k.frame(at, r.width)
 	f.enter(r)
-	defer r.k.release(f)
+	defer r.k.release(at, f)
 	for i, ok := j.Next(&at); ok; i, ok = j.Next(&at) {
 		f.runStrips(i*r.perChunk, min((i+1)*r.perChunk, r.strips))
 	}

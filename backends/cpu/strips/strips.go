@@ -41,8 +41,8 @@ type Kernel struct {
 	residue     bool
 	phase       bool
 
+	frames workers.Kept[frame]
 	mu     sync.Mutex
-	frames []*frame
 	runs   []*run
 }
 
@@ -68,30 +68,18 @@ func (k *Kernel) width() int {
 	return width
 }
 
-// frame takes a frame for strips of the given width, or makes one.
-func (k *Kernel) frame(width int) *frame {
-	k.mu.Lock()
-	for i := len(k.frames) - 1; i >= 0; i-- {
-		if f := k.frames[i]; f.width >= width {
-			last := len(k.frames) - 1
-			k.frames[i] = k.frames[last]
-			k.frames = k.frames[:last]
-			k.mu.Unlock()
-			return f
-		}
+// frame takes the thread's frame for strips of the given width, or makes one.
+func (k *Kernel) frame(at workers.Seat, width int) *frame {
+	if f := k.frames.Take(at); f != nil && f.width >= width {
+		return f
 	}
-	// Frames that are too narrow now would only pile up.
-	k.frames = k.frames[:0]
-	k.mu.Unlock()
 	return newFrame(k, (width+63)&^63)
 }
 
 // release makes the frame forget its launch, and keeps it for another.
-func (k *Kernel) release(f *frame) {
+func (k *Kernel) release(at workers.Seat, f *frame) {
 	f.leave()
-	k.mu.Lock()
-	k.frames = append(k.frames, f)
-	k.mu.Unlock()
+	k.frames.Give(at, f)
 }
 
 // takeRun takes a free run, or makes one.
@@ -108,8 +96,9 @@ func (k *Kernel) takeRun() *run {
 
 // Release frees the memory that the kernel kept for further launches.
 func (k *Kernel) Release() {
+	k.frames.Clear()
 	k.mu.Lock()
-	k.frames, k.runs = nil, nil
+	k.runs = nil
 	k.mu.Unlock()
 }
 

@@ -58,8 +58,8 @@ type stretch struct {
 	_    [48]byte
 }
 
-// Seat is where a thread takes chunks.
-type Seat struct{ stretch, ended int }
+// Seat is where a thread takes chunks. Its zero value is the caller's.
+type Seat struct{ number, stretch, ended int }
 
 // Panic is what Run panics with if a worker did.
 type Panic struct {
@@ -209,13 +209,16 @@ func (p *Pool) show(j *Job) {
 			break
 		}
 	}
-	lacks := j.helpers - p.Awake()
+	lacks := min(j.helpers-p.Awake(), int(p.asleep.Load())-len(p.wake))
 	p.wanted.Add(int32(j.helpers))
-	if lacks = min(lacks, int(p.asleep.Load())-len(p.wake)); lacks <= 0 {
+	if j.slot == nil || lacks <= 0 {
 		return
 	}
 	for range lacks {
-		p.wake <- struct{}{}
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
 	}
 	select {
 	case p.behind <- struct{}{}:
@@ -299,6 +302,9 @@ const (
 	lookout = 50 * time.Microsecond // for each thread, but no longer than for …
 	most    = 10
 	looks   = 32 // before the clock is asked
+	// A goroutine that has run for 10 ms is interrupted. In a task, where it is bound to its
+	// thread, others would have to wake for that, and its job to wait for some 100 µs.
+	yields = 4 * time.Millisecond
 )
 
 // lookout is how long to look.
@@ -357,8 +363,12 @@ func Alone(threads int) float64 {
 	return (10e3 + 400*n) / (1 - 1/n)
 }
 
-// sleepersTake is what it takes a worker that sleeps to be there, in nanoseconds.
-const sleepersTake = 50e3
+// Nanoseconds that it takes a worker that sleeps to be there, and that make a chunk where
+// none has to wake.
+const (
+	sleepersTake = 50e3
+	awakeChunk   = 3e3
+)
 
 // Share returns how many threads are to share so many nanoseconds of work, 1 if it is not
 // worth to share, and how many make a chunk that is worth fetching. Workers that sleep are
@@ -377,7 +387,7 @@ func (p *Pool) Share(work float64) (threads int, chunk float64) {
 			return 1, work
 		}
 	}
-	return threads, sleepersTake / 8
+	return threads, awakeChunk
 }
 
 // epoch is what times are since.
@@ -391,7 +401,11 @@ func (p *Pool) serve(number int) {
 		j = p.find()
 		return j != nil
 	}
-	for {
+	for yielded := time.Now(); ; {
+		if time.Since(yielded) > yields {
+			runtime.Gosched()
+			yielded = time.Now()
+		}
 		// One of Go's processors is for the caller.
 		if p.started.Load()-p.asleep.Load() < p.processors.Load() && p.until(find) || find() {
 			j.help(number)
@@ -445,7 +459,7 @@ func (j *Job) help(number int) {
 		}
 		j.leave()
 	}()
-	j.task.Run(j, Seat{stretch: number % len(j.stretches)})
+	j.task.Run(j, Seat{number: number, stretch: number % len(j.stretches)})
 }
 
 // Close ends the workers; jobs then run on their callers' threads alone.

@@ -42,13 +42,13 @@ func (c *counter) check(t *testing.T) {
 	}
 }
 
-// TestEveryChunkOnce runs jobs from several goroutines over pools of several
-// sizes.
+// TestEveryChunkOnce runs jobs from several goroutines, more than there are slots, over
+// pools of several sizes.
 func TestEveryChunkOnce(t *testing.T) {
 	for _, threads := range []int{-1, 1, 2, 5} {
 		p := New(threads)
 		var callers sync.WaitGroup
-		for range 4 {
+		for range 12 {
 			callers.Add(1)
 			go func() {
 				defer callers.Done()
@@ -369,6 +369,52 @@ func TestSetThreads(t *testing.T) {
 	c := newCounter(5)
 	p.Run(5, c)
 	c.check(t)
+}
+
+// TestShare: what is short is done alone; what is long is shared; what is between only with
+// workers that are awake, or if it comes again at once, so that they wake.
+func TestShare(t *testing.T) {
+	p := New(1)
+	defer p.Close()
+	is := func(work float64, threads int, chunk float64) {
+		t.Helper()
+		if n, c := p.Share(work); n != threads || c != chunk {
+			t.Errorf("%v ns of work: %d threads, chunks of %v; expected %d, %v", work, n, c, threads, chunk)
+		}
+	}
+	is(1e9, 1, 1e9)
+	p.SetThreads(4)
+	for range 2 {
+		is(Alone(4)-1, 1, Alone(4)-1)
+		is(1e9, 4, sleepersTake/2)
+	}
+	is(30e3, 1, 30e3)
+	time.Sleep(2 * p.lookout())
+	is(30e3, 1, 30e3)
+	again := false
+	for range 1000 { // unless the system takes longer between two calls than workers look about
+		n, _ := p.Share(30e3)
+		again = again || n == 4
+	}
+	if !again {
+		t.Error("what comes again and again is done alone")
+	}
+	p.Run(4, newCounter(4))
+	for deadline := time.Now().Add(30 * time.Second); p.Awake() == 0 && time.Now().Before(deadline); {
+		p.Run(4, newCounter(4))
+	}
+	awake := false
+	for range 1000 {
+		p.Run(4, newCounter(4))
+		n, c := p.Share(1e9)
+		awake = awake || n == 4 && c == awakeChunk
+	}
+	if !awake {
+		t.Error("long work is cut for workers that sleep, though they do not")
+	}
+	if Alone(1) < 1e300 || Alone(2) > 30e3 || Alone(64) > 50e3 || Alone(64) < Alone(16) {
+		t.Error("what is done alone is too much, or too little")
+	}
 }
 
 // TestWorkersFallAsleep has workers stop looking for work when there is none.
