@@ -9,11 +9,12 @@ All three compute the same product of the same arrays into an array that is ther
 milliseconds, until a shape has had its seconds. A library's time is that of its best round: the machine may be shared,
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
 time that passes; then each round begins with a rest, until the threads of the libraries before have stopped looking for
-work, and with a call that does not count. A figure is a peer's time in ours: above 1 Hologram is faster. Each number of threads has a process
-of its own. The random shapes are the same in every run: every other one has sizes spread evenly over 1 … 2,048, the
-rest over their logarithms; A and B are stored as they stand or transposed. Two types have to be asked for and have no
-figures of numpy: bf16, which it does not know, of torch's tensors on both sides, and i8, whose products are i32, which
-numpy multiplies element by element; torch's are then ``torch._int_mm``, into a tensor of its own.
+work, and with a call that does not count. A figure is a peer's time in ours: above 1 Hologram is faster. Each number of
+threads has a process of its own. The random shapes are the same in every run: every other one has sizes spread evenly
+over 1 … 2,048, the rest over their logarithms; A and B are stored as they stand or transposed. Two types have to be
+asked for and have no figures of numpy: bf16, which it does not know, of torch's tensors on both sides, and i8, whose
+products are i32, which numpy multiplies element by element; torch's are then ``torch._int_mm``, into a tensor of its
+own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HOLO
 KINDS = ("squares", "layers", "thin", "small", "random")
 LEAST_ROUNDS = 3
 ROUND_SECONDS = 0.003
-REST_SECONDS = 0.04  # OpenBLAS's threads look for work for 2^26 cycles
+REST_SECONDS = 0.04  # torch's threads look for work for some 15 ms
+OPENBLAS_TIMEOUT = "20"  # numpy's for 2^26 cycles and more, if they are not told another power of two
 
 
 class Case(NamedTuple):
@@ -271,7 +273,7 @@ def main() -> None:
     before = load()
     for threads in args.threads:
         command = [sys.executable, __file__, "--worker", str(threads), *sys.argv[1:]]
-        env = {**os.environ, **{name: str(threads) for name in VARIABLES}}
+        env = {**os.environ, **{name: str(threads) for name in VARIABLES}, "OPENBLAS_THREAD_TIMEOUT": OPENBLAS_TIMEOUT}
         with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             about = json.loads(child.stdout.readline() or "{}")
