@@ -227,7 +227,7 @@ func (b *Backend) info() backends.Info {
 
 // enters bounds what is entered, which nobody can stop. Where there are threads to share it
 // with, it is less.
-var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: 30e3}
+var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: 100e3}
 
 // Open opens device 0.
 func (b *Backend) Open(i int) (backends.Device, error) {
