@@ -22,17 +22,29 @@ func Detect() Level {
 	return AVX2
 }
 
-// maker is who made the processor, in the twelve letters that CPUID has for it.
-func maker() (ebx, edx, ecx uint32)
+// cpuid is what the instruction of that name says of a leaf.
+func cpuid(leaf uint32) (eax, ebx, ecx, edx uint32)
+
+// amd is whether AMD made the processor, or Hygon after it, and of which family it is.
+var amd, family = func() (bool, uint32) {
+	_, b, c, d := cpuid(0)
+	var name []byte
+	for _, x := range [...]uint32{b, d, c} {
+		name = binary.LittleEndian.AppendUint32(name, x)
+	}
+	a, _, _, _ := cpuid(1)
+	f := a >> 8 & 0xf
+	if f == 0xf {
+		f += a >> 20 & 0xff
+	}
+	return string(name) == "AuthenticAMD" || string(name) == "HygonGenuine", f
+}()
 
 // fetchesStores reports whether the processor fetches by itself what stores will come
 // to, as it does what is loaded. No bit of CPUID tells, so makers do: AMD's and Hygon's
 // train on stores, Intel's nearest cache on loads alone.
-var fetchesStores = func() bool {
-	var name []byte
-	b, d, c := maker()
-	for _, x := range [...]uint32{b, d, c} {
-		name = binary.LittleEndian.AppendUint32(name, x)
-	}
-	return string(name) == "AuthenticAMD" || string(name) == "HygonGenuine"
-}()
+var fetchesStores = amd
+
+// halvesVectors reports whether the processor does vectors of 64 bytes as two halves: Zen 4,
+// whose family had none before.
+var halvesVectors = amd && family == 0x19

@@ -26,6 +26,7 @@ type program struct {
 	insts    int
 	bytes    bool                  // byte addresses occur
 	places   bool                  // special values do
+	moves    bool                  // see moving
 	anyOrder bool                  // elements may be done in any order: nothing tells which comes when
 	shortcut map[*ir.Node]bool     // see findShortcuts
 	specials map[*ir.Node]*special // see findSpecials; nil: what stands within one
@@ -44,6 +45,7 @@ type program struct {
 type shape struct {
 	single uint64
 	stream bool // results go past the caches
+	halved bool // with vectors of half the length
 	// block is 0 where lanes are taken as they come. Else the code is for blocks
 	// that are rows of at most so many lanes, a power of two; whole: just so many.
 	block int
@@ -123,6 +125,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		p.masked = p.writes
 	}
 	p.packing = p.packs()
+	p.moves = p.moving()
 	p.findDivisors(x.Body)
 	p.findFormer()
 	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
@@ -214,7 +217,7 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 
 // generateFor is generate with somebody who reads the stages, or nil.
 func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code []byte, lay layout, err error) {
-	lay = p.lay
+	lay, t = p.lay, t.targetFor(s)
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
 		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}

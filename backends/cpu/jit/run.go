@@ -242,6 +242,7 @@ func (r *run) prepare(l *backends.Launch, least uint64) bool {
 		}
 	}
 	s.stream = r.streams()
+	s.halved = !s.stream && r.shortens()
 	v, err := k.variant(nil, s)
 	r.v = v
 	return err == nil

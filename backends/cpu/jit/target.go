@@ -11,6 +11,7 @@ type target struct {
 	evex   bool // AVX-512: masks, 32 registers
 	bytes  int  // of a vector
 	stores bool // what stores will come to is fetched by itself
+	halves bool // vectors of 64 bytes are done as two
 	temps  [2]x86.Reg
 	files  files
 }
@@ -57,7 +58,7 @@ func targetOf(l Level) *target {
 		t = &target{evex: true, bytes: 64, temps: [2]x86.Reg{30, 31},
 			files: files{classVec: vectors(30), classMask: []x86.Reg{1, 2, 3, 4, 5}, classGPR: general}}
 	}
-	t.stores = fetchesStores
+	t.stores, t.halves = fetchesStores, t.evex && halvesVectors
 	if l&Few != 0 {
 		for c := range t.files {
 			t.files[c] = t.files[c][:min(len(t.files[c]), 3-c)]
