@@ -192,8 +192,11 @@ func TestWholeQuotientsBySharedNumbers(t *testing.T) {
 		for y := uint64(1); ty.Bits() == 8 && y <= most; y++ {
 			divisors = append(divisors, y)
 		}
+		if ty.Signed() {
+			divisors = append(divisors, most+1) // the least number
+		}
 		if ty.Bits() > 8 {
-			divisors = []uint64{1, 2, 3, 5, 7, 10, 11, 13, 16, 100, 127, 129, 255, 257, 641, most, most - 1, most/2 + 1, most / 3, most/2 - 1}
+			divisors = append(divisors, 1, 2, 3, 5, 7, 10, 11, 13, 16, 100, 127, 129, 255, 257, 641, most, most-1, most/2+1, most/3, most/2-1)
 			for range brief.Or(60, 12) {
 				divisors = append(divisors, 1+r.Uint64N(most), max(1, r.Uint64N(most)>>r.IntN(ty.Bits()-1)))
 			}
@@ -215,7 +218,7 @@ func TestWholeQuotientsBySharedNumbers(t *testing.T) {
 					if ty.Signed() && int64(y<<(64-ty.Bits())) < 0 {
 						by = -y & ty.Mask()
 					}
-					if x = by*(r.Uint64()%(most/by)+uint64(r.IntN(2))) + uint64(r.IntN(3)) - 1; i%7 == 0 {
+					if x = by*(r.Uint64()%max(1, most/by)+uint64(r.IntN(2))) + uint64(r.IntN(3)) - 1; i%7 == 0 {
 						x = r.Uint64() >> r.IntN(64)
 					} else if i < 8 {
 						x = most + uint64(i) - 4
@@ -238,6 +241,49 @@ func TestWholeQuotientsBySharedNumbers(t *testing.T) {
 				got := run(t, on(t, l, 1), v, linear(int64(n), 256), [][]byte{cells, make([]byte, len(cells)), make([]byte, len(cells))}, nil, []uint64{y})
 				require.Equal(t, quotients, got.slots[1], "%v, %v by %#x", l, ty, y)
 				require.Equal(t, remainders, got.slots[2], "%v, %v by %#x", l, ty, y)
+			}
+		}
+	}
+}
+
+// Quotients and remainders by an element that stands for all lanes have the oracle's bits and
+// faults, whatever the program does beside: where integers are packed, and where something
+// keeps them from it; in whole groups and at their end.
+func TestQuotientsByOneElement(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	oracle := interp.New()
+	beside := map[string]string{
+		"nothing":    "",
+		"arithmetic": "  mul.%[1]v q, q, x\n  max.%[1]v m, m, y\n",
+		"wider":      "  cvt.i64.%[1]v w, q\n  mul.i64 w, w, 3\n  cvt.%[1]v.i64 q, w\n",
+		"by each":    "  sub.%[1]v q, q, m\n  or.%[1]v m, x, 1\n  div.%[1]v m, q, m\n",
+	}
+	for _, ty := range []isa.Type{isa.I8, isa.U8, isa.I16, isa.U16, isa.I32, isa.U32, isa.I64, isa.U64} {
+		for name, more := range beside {
+			if more != "" {
+				more = fmt.Sprintf(more, ty)
+			}
+			v := verify(t, fmt.Sprintf("program p\nslot x %v\nslot y %[1]v\nslot q %[1]v\nslot m %[1]v\n  ldg.%[1]v x, x[index]\n  ldg.%[1]v y, y[index]\n  div.%[1]v q, x, y\n  rem.%[1]v m, x, y\n%s  stg.%[1]v q, q[index]\n  stg.%[1]v m, m[index]\n  exit", ty, more))
+			ends := []uint64{0, 1, 2, 3, ty.Mask(), ty.Mask() - 1, ty.Mask() - 2, ty.Mask() >> 1, ty.Mask()>>1 + 1, ty.Mask()>>1 + 2}
+			for _, n := range []int{1, 63, 64, 700} {
+				var x []byte
+				for i := range n {
+					cell := r.Uint64() >> r.IntN(64)
+					if i < 2*len(ends) {
+						cell = ends[i%len(ends)]
+					}
+					x = append(x, binary.LittleEndian.AppendUint64(nil, cell)[:ty.Size()]...)
+				}
+				for _, y := range append(ends, r.Uint64(), r.Uint64()>>r.IntN(64)) {
+					contents := [][]byte{x, binary.LittleEndian.AppendUint64(nil, y)[:ty.Size()], make([]byte, len(x)), make([]byte, len(x))}
+					stays := map[int][]int64{1: {0}}
+					want := run(t, oracle, v, linear(int64(n), 100), contents, stays, nil)
+					for _, l := range levels {
+						if err := same(v, run(t, on(t, l, 1), v, linear(int64(n), 100), contents, stays, nil), want); err != nil {
+							t.Fatalf("%v, %d of %v by %#x, beside %s: %v", l, n, ty, y&ty.Mask(), name, err)
+						}
+					}
+				}
 			}
 		}
 	}

@@ -263,6 +263,9 @@ func (p *program) packingOf(s shape) packing {
 	if s.block > 0 {
 		return p.blocks.packing
 	}
+	if s.single != 0 && len(p.divisors) > 0 {
+		return p.packs(s.single)
+	}
 	return p.packing
 }
 

@@ -12,9 +12,10 @@
 //
 //	gen.go      looks the program over; lays out the loops over groups
 //	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
-//	            lanes.go (a lane at a time), masks.go, quotient.go, whole.go, root.go and special.go have those of a kind
+//	            lanes.go (a lane at a time), masks.go, quotient.go, whole.go, invariant.go, root.go and special.go have those of a kind
 //	constants.go numbers that all lanes have
 //	packed.go   integers of 8 and 16 bits that take no more in registers
+//	halved.go   vectors of half the length, where a processor does long ones as two
 //	control.go  branches and loops, by masks; joint.go: by all groups together
 //	inplace.go  results of branches in the registers of what they take the place of
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them

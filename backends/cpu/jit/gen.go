@@ -124,7 +124,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
-	p.packing = p.packs()
+	p.packing = p.packs(0)
 	p.moves = p.moving()
 	p.findDivisors(x.Body)
 	p.findFormer()

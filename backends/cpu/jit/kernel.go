@@ -15,7 +15,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/12"
+const Version = "jit/13"
 
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.
@@ -35,9 +35,10 @@ type Kernel struct {
 
 // variant is the machine code of a shape.
 type variant struct {
-	shape shape
-	code  *mem.Code
-	lay   layout
+	shape  shape
+	code   *mem.Code
+	lay    layout
+	halves bool // floats of 16 bits are packed, as their bits
 }
 
 // arenaBytes is the room for the code of all kernels of the process: some
@@ -116,7 +117,8 @@ func (k *Kernel) variant(m *work.Meter, s shape) (*variant, error) {
 	if err != nil {
 		return nil, unsupported("a program", err.Error())
 	}
-	v := &variant{s, c, lay}
+	packing := k.p.packingOf(s)
+	v := &variant{s, c, lay, packing.halves && k.t.packs(packing)}
 	all := append(slices.Clip(*k.variants.Load()), v)
 	k.variants.Store(&all)
 	return v, nil

@@ -307,7 +307,7 @@ func (g *gen) cmpI(t isa.Type, a, b vreg, c isa.Cond) vreg {
 }
 
 func (g *gen) equal(size int, a, b vreg) vreg {
-	return g.cmpI(map[int]isa.Type{4: isa.I32, 8: isa.I64}[size], a, b, isa.EQ)
+	return g.cmpI(map[int]isa.Type{1: isa.I8, 2: isa.I16, 4: isa.I32, 8: isa.I64}[size], a, b, isa.EQ)
 }
 
 func choose(g *gen, n *ir.Node) {

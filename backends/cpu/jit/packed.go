@@ -23,6 +23,7 @@ type packing struct {
 	possible bool
 	halves   bool // floats of 16 bits are, as their bits
 	uniform  bool // all numbers have one size, as masks of AVX2 want it
+	divides  bool // by what all lanes share, which AVX2 has no instructions for
 	widest   int  // bytes of the widest
 }
 
@@ -35,12 +36,18 @@ var packable = map[isa.Op]bool{
 	isa.BLOCK_REDUCE_ADD: true, isa.BLOCK_REDUCE_MIN: true, isa.BLOCK_REDUCE_MAX: true, isa.BLOCK_REDUCE_MUL: true,
 }
 
-// packs looks at a program that is neither run by blocks nor branches.
-func (p *program) packs() packing {
+// packs looks at a program that is neither run by blocks nor branches, whose slots in
+// single stand for one element.
+func (p *program) packs(single uint64) packing {
 	if !p.straight || p.bytes || p.meets {
 		return packing{}
 	}
 	s := newPacker()
+	s.shared = func(v *ir.Value) bool {
+		_, constant := v.Const()
+		n := v.Node
+		return constant || n != nil && (n.Op == ir.Op(isa.LDP) || n.Op == ir.Op(isa.LDG) && single>>n.Mem.Slot&1 != 0)
+	}
 	s.halves = !slices.ContainsFunc(p.fn.Body.Nodes, computesHalves)
 	for _, n := range p.fn.Body.Nodes {
 		if n.Op.IsInst() {
@@ -158,8 +165,9 @@ var sharable = map[isa.Op]bool{
 // packer collects what packing wants to know.
 type packer struct {
 	packing
-	least int
-	fails bool
+	least  int
+	fails  bool
+	shared func(v *ir.Value) bool // whether all lanes of the launch have it; nil: of none it is known
 }
 
 func newPacker() *packer { return &packer{packing: packing{uniform: true}, least: 8} }
@@ -188,6 +196,10 @@ func (s *packer) inst(n *ir.Node, values []*ir.Value) {
 		return
 	}
 	op, converts := n.Op.Inst(), n.From != isa.NoType
+	if (op == isa.DIV || op == isa.REM) && n.Type.Integer() && s.shared != nil && s.shared(n.Args[1]) {
+		s.divides = true
+		return
+	}
 	if !packable[op] || converts && !(s.packs(n.From) && s.packs(n.Type) && n.From.Size() == n.Type.Size()) {
 		s.fails = true
 	}
@@ -206,7 +218,7 @@ func (s *packer) done() packing {
 func (k packing) packs(t isa.Type) bool { return t.Integer() || k.halves && half(t) }
 
 // packs reports whether code for t has narrow integers packed.
-func (t *target) packs(k packing) bool { return k.possible && (t.evex || k.uniform) }
+func (t *target) packs(k packing) bool { return k.possible && (t.evex || k.uniform && !k.divides) }
 
 // regSize is the bytes that an element of a type takes in the code's registers.
 func (g *gen) regSize(t isa.Type) int {

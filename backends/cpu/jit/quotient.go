@@ -83,7 +83,7 @@ func (g *gen) prepareDivisor(v *ir.Value) {
 		return
 	}
 	if v.Type.Integer() {
-		g.divisors[divided{v, u}] = g.prepareWhole(v.Type, g.val(v))
+		g.divisors[divided{v, u}] = g.prepareWhole(v.Type, g.val(v), u == -1)
 		return
 	}
 	size, y := g.regSize(v.Type), g.val(v)

@@ -358,7 +358,7 @@ func (f *frame) enter(r *run) {
 	*f.u32(argEnded), *f.u32(argKind), *f.u64(argLane) = 0, 0, math.MaxUint64
 	for i := range l.Params {
 		cell := l.Params[i]
-		if t := p.fn.ParamTypes[i]; !half(t) || !p.packing.halves || !r.k.t.packs(p.packing) {
+		if t := p.fn.ParamTypes[i]; !half(t) || !r.v.halves {
 			cell = registerForm(t, cell)
 		}
 		*f.u64(r.v.lay.params + int32(8*i)) = cell

@@ -32,10 +32,11 @@ const (
 
 // whole is a divisor without its sign, as f64.
 type whole struct {
-	y, inverse vreg // inverse is 0 where lanes have their own
-	narrow     vreg // of 8 and 16 bits, which have nothing else: the reciprocal as f32, with the sign
-	zero       vreg // a mask: where the divisor is 0, for which the reciprocals of up to 32 bits are 0
-	limit      vreg // of 64 bits: numbers from here on are divided a lane at a time
+	y, inverse vreg      // inverse is 0 where lanes have their own
+	narrow     vreg      // of 8 and 16 bits, which have nothing else: the reciprocal as f32, with the sign
+	zero       vreg      // a mask: where the divisor is 0, for which the reciprocals of up to 32 bits are 0
+	limit      vreg      // of 64 bits: numbers from here on are divided a lane at a time
+	by         invariant // of one that the launch shares, of 32 bits or packed, which has nothing else but zero
 }
 
 // What a reciprocal is multiplied with: see above.
@@ -82,10 +83,15 @@ func (g *gen) signs(size int, x vreg) vreg {
 	return g.op1Imm(sraI.of(size), size, x, uint8(8*size-1))
 }
 
-// prepareWhole computes once what all quotients by y, an integer that lanes share, want.
-func (g *gen) prepareWhole(t isa.Type, y vreg) (d divisor) {
+// prepareWhole computes once what all quotients by y, an integer that lanes share, want;
+// launch says that all lanes of the launch do.
+func (g *gen) prepareWhole(t isa.Type, y vreg, launch bool) (d divisor) {
 	size := g.regSize(t)
 	d.whole.zero = g.equal(size, y, g.number(size, 0))
+	if launch && size == t.Size() && size <= 4 {
+		d.whole.by = g.prepareInvariant(t, y)
+		return d
+	}
 	if t.Size() <= 2 {
 		one := g.op2(x86.DivPS, 4, g.float(4, 1), g.op1(x86.DQ2PS, 4, y))
 		d.whole.narrow = g.sel(4, d.whole.zero, g.number(4, 0), g.op2(x86.MulPS, 4, one, g.float(4, moreOf16)))
@@ -218,7 +224,20 @@ func (g *gen) divideWhole(n *ir.Node) {
 		if shared.zero != 0 && !rem { // by a reciprocal of 0
 			return r
 		}
-		return g.sel(4, zero, g.number(4, 0), r)
+		return g.sel(size, zero, g.number(size, 0), r)
+	}
+	if by, ok := g.invariantOf(n); ok {
+		r := g.byInvariant(t, x, by)
+		if !rem {
+			g.set(n.Result(), r)
+			return
+		}
+		r = g.op2(subI.of(size), size, x, g.product(t, r, y))
+		if !constant {
+			r = orZero(r)
+		}
+		g.set(n.Result(), r)
+		return
 	}
 	if shared.narrow != 0 {
 		r := g.op1(x86.TPS2DQ, 4, g.op2(x86.MulPS, 4, g.op1(x86.DQ2PS, 4, x), shared.narrow))
