@@ -112,7 +112,7 @@ func TestStoresAreFetchedOnce(t *testing.T) {
 	require.NoError(t, err)
 	for _, byItself := range []bool{false, true} {
 		m := targetOf(AVX512)
-		m.stores = byItself
+		m.fetches = byItself
 		code, _, err := p.generate(nil, m, shape{})
 		require.NoError(t, err)
 		require.Equal(t, !byItself, bytes.Contains(code, []byte{0x0f, 0x18}))

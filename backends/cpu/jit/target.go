@@ -8,12 +8,12 @@ import (
 
 // target is a machine to make code for: its vectors and registers.
 type target struct {
-	evex   bool // AVX-512: masks, 32 registers
-	bytes  int  // of a vector
-	stores bool // what stores will come to is fetched by itself
-	halves bool // vectors of 64 bytes are done as two
-	temps  [2]x86.Reg
-	files  files
+	evex    bool // AVX-512: masks, 32 registers
+	bytes   int  // of a vector
+	fetches bool // what will be come to is fetched by itself, what is stored to too
+	halves  bool // vectors of 64 bytes are done as two
+	temps   [2]x86.Reg
+	files   files
 }
 
 // Level is a set of instructions that code is made for.
@@ -58,7 +58,7 @@ func targetOf(l Level) *target {
 		t = &target{evex: true, bytes: 64, temps: [2]x86.Reg{30, 31},
 			files: files{classVec: vectors(30), classMask: []x86.Reg{1, 2, 3, 4, 5}, classGPR: general}}
 	}
-	t.stores, t.halves = fetchesStores, t.evex && halvesVectors
+	t.fetches, t.halves = fetchesStores, t.evex && halvesVectors
 	if l&Few != 0 {
 		for c := range t.files {
 			t.files[c] = t.files[c][:min(len(t.files[c]), 3-c)]
