@@ -47,6 +47,29 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// Those of bf16, all of them.
+func TestRootsOfBF16(t *testing.T) {
+	const text = "program p\nslot x bf16\nslot y bf16\nldg.bf16 v, x[index]\nsqrt.bf16 v, v\nstg.bf16 v, y[index]\nexit\n"
+	pool := workers.New(1)
+	defer pool.Close()
+	x := make([]uint16, 1<<16)
+	for i := range x {
+		x[i] = uint16(i)
+	}
+	for _, l := range []jit.Level{jit.AVX2, jit.AVX512, jit.AVX512 | jit.Few} {
+		y := make([]uint16, len(x))
+		require.NoError(t, kernel(t, text, l).Run(launch(len(x), nil, flat(t, isa.BF16, x), flat(t, isa.BF16, y)), pool))
+		for i := range x {
+			root := float32(math.Sqrt(float64(math.Float32frombits(uint32(i) << 16))))
+			b := math.Float32bits(root)
+			got := math.Float32frombits(uint32(y[i]) << 16)
+			if want := uint16((b + 0x7fff + b>>16&1) >> 16); y[i] != want && (root == root || got == got) {
+				t.Fatalf("%v: √%#x is %#x, expected %#x", l, i, y[i], want)
+			}
+		}
+	}
+}
+
 // What a processor gives as 1/√x is defined but for 2^-14 of it. By root.go's argument all
 // that is so near gives the rounded root of all x but those whose root lies next to the
 // middle of two numbers: of these every y is tried.
@@ -68,6 +91,25 @@ func TestRootsOfAnyEstimate(t *testing.T) {
 // near reports whether √n is closer to m than 2^-44 of it.
 func near(n, m uint64) bool {
 	return math.Abs(float64(int64(n-m*m)))/2/float64(m)/float64(m) < 0x1p-44
+}
+
+// Of bf16, a step less gives the rounded root from all that is so near, of every x.
+func TestRootsOfBF16OfAnyEstimate(t *testing.T) {
+	brief.Alone(t)
+	round := func(v float32) uint32 {
+		b := math.Float32bits(v)
+		return (b + 0x7fff + b>>16&1) >> 16
+	}
+	for bits := uint32(0x3f80); bits < 0x4080; bits++ { // from 1 to 4
+		x := math.Float32frombits(bits << 16)
+		want, inverse := round(float32(math.Sqrt(float64(x)))), 1/math.Sqrt(float64(x))
+		for y := float32(inverse * (1 - 0x1p-14)); float64(y) <= inverse*(1+0x1p-14); y = math.Nextafter32(y, 2) {
+			g, h := x*y, y/2
+			if got := fma(g, fma(-g, h, 0.5), g); round(got) != want {
+				t.Fatalf("√%x from %x is %x, expected to be rounded to %#x", x, y, got, want)
+			}
+		}
+	}
 }
 
 func everyEstimate(t *testing.T, x float32) {
