@@ -28,7 +28,11 @@ func (g *gen) roundHalf(t isa.Type, x vreg) vreg {
 	}
 	odd := g.and(4, g.op1Imm(x86.SrlD, 4, x, 16), g.number(4, 1))
 	sum := g.op2(x86.AddD, 4, g.op2(x86.AddD, 4, x, g.number(4, 0x7fff)), odd)
-	return g.and(4, sum, g.number(4, 0xffff0000))
+	r := g.and(4, sum, g.number(4, 0xffff0000))
+	if g.p.straight { // elsewhere a register may be written again
+		g.unmasked[r] = sum
+	}
+	return r
 }
 
 // toF16 gives 16-bit floats, packed, of f32; fromF16 is the way back.

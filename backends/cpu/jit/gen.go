@@ -90,6 +90,7 @@ type gen struct {
 	src    int32 // of what is added, see inst
 	consts map[poolKey]vreg
 
+	unmasked map[vreg]vreg // of what was rounded to bf16, the register with its low bits
 	divisors map[divided]divisor
 	bases    []vreg
 	iota     map[int]x86.Label
@@ -220,7 +221,7 @@ func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code 
 	lay, t = p.lay, t.targetFor(s)
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
-		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
+		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, unmasked: map[vreg]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
 		g.forBlocks()
 	}

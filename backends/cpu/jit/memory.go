@@ -121,6 +121,9 @@ func (g *gen) toBits(t isa.Type, v vreg) vreg {
 		g.add(inst{f: x86.ZxWD, vl: g.vl(4), d: d, b: g.toF16(v)})
 		return d
 	case isa.BF16:
+		if sum, ok := g.unmasked[v]; ok {
+			v = sum
+		}
 		return g.op1Imm(x86.SrlD, 4, v, 16)
 	}
 	return v
