@@ -61,19 +61,30 @@ func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, r walk) 
 		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*lanes, lanes, slots, uint64(cols), uint64(r.pitch))
 		return
 	}
-	chunks := (cols + chunk - 1) / chunk
-	between := p.room(acc, rows*chunks)
+	k.what, k.out = "part "+combine+acc.String(), acc
+	between, chunks := p.parts(k, func(w *writer, n int) { w.acc = acc; w.part(combine, n) }, r, x)
+	p.rows(combine, between, y, acc, walk{rows, chunks, chunks, 1})
+}
+
+// parts appends the steps that reduce each chunk of long rows to an element of type k.out, by
+// a program for parts of so many chunks. Its slots are x, what it returns, and more.
+func (p *plan) parts(k key, write func(w *writer, n int), r walk, x kernels.Binding, more ...kernels.Binding) (between kernels.Binding, chunks int64) {
+	rows, cols := r.rows, r.cols
+	chunks = (cols + chunk - 1) / chunk
+	between = p.room(k.out, rows*chunks)
 	part := func(first, parts, n int64) {
-		k := key{what: "part " + combine + acc.String(), t: x.Type, out: acc, n: n, step: r.step}
-		p.step(k, func(w *writer) { w.acc = acc; w.part(combine, int(n)) }, rows*parts*lanes, lanes, []kernels.Binding{x, between},
+		k.n = n
+		p.step(k, func(w *writer) { write(w, int(n)) }, rows*parts*lanes, lanes, append([]kernels.Binding{x, between}, more...),
 			uint64(cols), uint64(r.pitch), uint64(first), uint64(parts), uint64(chunks))
 	}
 	whole := cols / longest
-	part(0, whole, longest/chunk)
+	if whole > 0 {
+		part(0, whole, longest/chunk)
+	}
 	if rest := cols % longest; rest > 0 {
 		part(whole*longest, 1, (rest+chunk-1)/chunk)
 	}
-	p.rows(combine, between, y, acc, walk{rows, chunks, chunks, 1})
+	return between, chunks
 }
 
 // shortRows appends a step in which each lane has an element of a row, at an address.
@@ -143,17 +154,27 @@ func (w *writer) row(combine string, out isa.Type, chunks int) {
 	w.first("row", out)
 }
 
-// part reduces so many chunks of a row, from element first on, to an element each; a
-// row has several such parts, and chunks in all.
+// part reduces so many chunks of a row.
 func (w *writer) part(combine string, n int) {
-	w.line("program reduce_%s_part\nslot x %v\nslot y %v\nparam cols u64\nparam pitch u64\nparam first u64\nparam parts u32\nparam chunks u64\nblock %d", combine, w.t, w.acc, lanes)
+	w.line("program reduce_%s_part\nslot x %v\nslot y %v", combine, w.t, w.acc)
+	w.partPlace(n)
+	w.partTo(w.chunks(combine, n, func() { w.load("x") }))
+}
+
+// partPlace finds where so many chunks of a row begin for each lane, from element first on;
+// a row has several such parts, and chunks in all.
+func (w *writer) partPlace(n int) {
+	w.line("param cols u64\nparam pitch u64\nparam first u64\nparam parts u32\nparam chunks u64\nblock %d", lanes)
 	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 pitch, pitch\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 chunks, chunks")
 	w.line("  div.u32 r, b, parts\n  rem.u32 part, b, parts\n  cvt.u64.u32 row, r\n  cvt.u64.u32 start, part\n  mul.u64 start, start, %d\n  add.u64 start, start, first", longest)
 	w.line("  mul.u64 to, row, chunks\n  shr.u64 of, start, %d\n  add.u64 to, to, of\n  mul.u64 to, to, %d", bits.Len(chunk)-1, w.acc.Size())
 	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, pitch\n  cvt.u64.u32 lane, q\n  add.u64 lane, lane, start\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", longest, w.step, w.t.Size())
 	w.line("  cvt.u32.u64 n, len")
 	w.counts(n)
-	sums := w.chunks(combine, n, func() { w.load("x") })
+}
+
+// partTo stores what the chunks of a part have come to, and ends.
+func (w *writer) partTo(sums []string) {
 	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
 	for i, s := range sums {
 		w.line("  stg.%v %s, y[to + %d]", w.acc, s, i*w.acc.Size())

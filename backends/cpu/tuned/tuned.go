@@ -133,6 +133,8 @@ func softmax(t isa.Type, r walk) (*kernels.Plan, error) {
 	case keeps(rows, cols):
 	case !r.packed():
 		return nil, nil
+	case rows >= 1 && cols > alone:
+		return longSoftmax(t, r)
 	default:
 		l, axes, err := kernels.Softmax.Layouts(t, []int64{rows, cols})
 		if err != nil {

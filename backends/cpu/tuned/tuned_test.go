@@ -197,6 +197,9 @@ func TestPlans(t *testing.T) {
 		inPlace bool
 	}{
 		{kernels.Softmax, floats, []int64{5}, []int64{257, 511, 512, 1000, 8191, 8192, 8193, 20001}, true},
+		{kernels.Softmax, floats, []int64{1, 3}, []int64{32_769, 66_000}, true}, // beyond what a block keeps by itself
+		{kernels.Softmax, floats[:1], []int64{4}, []int64{65_537, 131_072}, true},
+		{kernels.Softmax, floats[:1], []int64{2}, []int64{40_000, 90_000}, true},
 		{kernels.Softmax, floats, []int64{64, 101}, []int64{5, 8, 10, 31, 32}, true},
 		{kernels.ReduceSum, every, []int64{3}, []int64{1, 2, 33, 128, 255, 256, 257, 600}, false},
 		{kernels.ReduceMax, every, []int64{3}, []int64{1, 100, 256, 600}, false},
