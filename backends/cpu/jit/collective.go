@@ -127,6 +127,21 @@ func (g *gen) combine(op isa.Op, t isa.Type, a, b vreg) vreg {
 func (g *gen) reduce(c *collective) {
 	size := g.regSize(c.t)
 	groups := g.shape.block / g.lanes
+	// Of the extremes of floats NaNs are looked for once, among the operands: so a halving is
+	// one instruction, and not three that wait for each other.
+	nan, combine := vreg(0), func(a, b vreg, operands bool) vreg { return g.combine(c.op, c.t, a, b) }
+	if g.t.evex && c.t.Float() && (c.op == isa.MIN || c.op == isa.MAX) {
+		combine = func(a, b vreg, operands bool) vreg {
+			if operands {
+				if some := g.unordered(size, a, b); nan == 0 {
+					nan = some
+				} else {
+					nan = g.maskOp(isa.OR, nan, some)
+				}
+			}
+			return g.range2(c.op == isa.MAX, size, a, b)
+		}
+	}
 	var tree func(i, w int) vreg // what is in group i when w groups are left
 	tree = func(i, w int) vreg {
 		if w == groups && c.kept {
@@ -135,13 +150,16 @@ func (g *gen) reduce(c *collective) {
 		if w == groups {
 			return g.loadVector(size, &mref{fixed: regArgs, disp: c.at + int32(i*g.lanes*size)})
 		}
-		return g.combine(c.op, c.t, tree(i, 2*w), tree(i+w, 2*w))
+		return combine(tree(i, 2*w), tree(i+w, 2*w), 2*w == groups)
 	}
 	r := tree(0, 1)
 	for w := g.lanes / 2; w > 0; w /= 2 {
-		r = g.combine(c.op, c.t, r, g.upper(size, w*size, r))
+		r = combine(r, g.upper(size, w*size, r), groups == 1 && 2*w == g.lanes)
 	}
 	d := g.op1(toAll.of(size), size, r)
+	if nan != 0 {
+		g.anew(d, pair{x86.MovAPS, x86.MovAPD}.of(size), size, 0, g.quietNaN(size), nan)
+	}
 	switch {
 	case c.t != c.n.Type:
 		d = g.narrowFloat(c.n.Type, d)

@@ -78,12 +78,8 @@ func (g *gen) floatExtreme(isMax bool, size int, a, b vreg) vreg {
 	}
 	op := f.of(size)
 	if g.t.evex {
-		imm := uint8(4) // the smaller, with the sign of the comparison
-		if isMax {
-			imm = 5
-		}
-		nan := g.cmpF(size, a, b, 3) // before r, which may take the place of an operand
-		r := g.op2Imm(pair{x86.RangePS, x86.RangePD}.of(size), size, a, b, imm)
+		nan := g.unordered(size, a, b) // before r, which may take the place of an operand
+		r := g.range2(isMax, size, a, b)
 		g.blendSize(size, r, g.quietNaN(size), nan)
 		return r
 	}
@@ -95,6 +91,18 @@ func (g *gen) floatExtreme(isMax bool, size int, a, b vreg) vreg {
 	nan := g.newReg(classVec)
 	g.add(inst{f: pair{x86.VCmpPS, x86.VCmpPD}.of(size), vl: vl, d: nan, a: a, b: b, imm: 3})
 	return g.or(size, g.and(size, x, y), g.and(size, nan, g.quietNaN(size)))
+}
+
+// unordered is where one of two floats is a NaN.
+func (g *gen) unordered(size int, a, b vreg) vreg { return g.cmpF(size, a, b, 3) }
+
+// range2 is the extreme of two floats by AVX-512, where one is a NaN the other.
+func (g *gen) range2(isMax bool, size int, a, b vreg) vreg {
+	imm := uint8(4) // the smaller, with the sign of the comparison
+	if isMax {
+		imm = 5
+	}
+	return g.op2Imm(pair{x86.RangePS, x86.RangePD}.of(size), size, a, b, imm)
 }
 
 // quietNaN is a NaN in all lanes: not all ones, which rounding to bf16 would carry to 0,
