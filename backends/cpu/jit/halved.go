@@ -49,6 +49,9 @@ func (p *program) moving() bool {
 		} else if n.Op != ir.Op(isa.LDP) {
 			others++
 		}
+		if n.Op == ir.Op(isa.MUL) && size == 1 { // several instructions
+			return false
+		}
 		for _, v := range n.Results {
 			if v.Type.Numeric() && v.Type.Size() != size {
 				return false

@@ -10,7 +10,8 @@ import (
 
 // Sums along columns of which there are few: lanes that lie along memory would fill no
 // vector, so they go down the columns, as many as a chunk has rows, and each lane has an
-// element of every column.
+// element of every column. What is before a chunk is kept as often as lanes along memory want
+// it, which add it to the chunk's sums: they collect nothing.
 const (
 	narrowColumns = 4
 	narrowBytes   = 16 // of a matrix's row
@@ -21,25 +22,35 @@ func (p *plan) narrowSums(x, y kernels.Binding, matrices, rows, cols int64) {
 	chunks := (rows + kernels.ScanChunk - 1) / kernels.ScanChunk
 	whole := chunks - 1 // chunks before the last
 	lanes := min(int64(1)<<bits.Len64(uint64(rows-1)), kernels.ScanChunk)
-	launch := func(what string, write func(w *writer), first int64, slots ...kernels.Binding) {
-		k := key{what: what, t: slots[0].Type, out: y.Type, n: lanes<<8 | cols, exact: len(slots) > 2}
-		p.step(k, write, matrices*(chunks-first)*lanes, lanes, slots, uint64(rows), uint64(first), uint64(chunks-first), uint64(whole))
+	launch := func(what string, write func(w *writer), block, first int64, slots ...kernels.Binding) {
+		k := key{what: what, t: slots[0].Type, out: y.Type, n: block<<8 | cols, exact: len(slots) > 2}
+		p.step(k, write, matrices*(chunks-first)*block, block, slots, uint64(rows), uint64(first), uint64(chunks-first), uint64(whole))
 	}
+	joined := joinLanes(cols)
 	scan := func(totals bool) func(w *writer) {
 		return func(w *writer) { w.narrowScan(y.Type, lanes, cols, totals) }
 	}
 	if whole == 0 {
-		launch("narrow scan", scan(false), 0, x, y)
+		launch("narrow scan", scan(false), lanes, 0, x, y)
 		return
 	}
-	totals := p.room(y.Type, matrices*whole*cols)
-	launch("narrow scan", scan(true), 0, x, y, totals)
+	totals := p.room(y.Type, matrices*whole*joined)
+	launch("narrow scan", scan(true), lanes, 0, x, y, totals)
 	before := totals
 	if whole > 1 {
-		before = p.room(y.Type, matrices*whole*cols)
-		p.columnSums(totals, before, matrices, whole, cols)
+		before = p.room(y.Type, matrices*whole*joined)
+		p.columnSums(totals, before, matrices, whole, joined)
 	}
-	launch("narrow join", func(w *writer) { w.narrowJoin(y.Type, lanes, cols) }, 1, before, y)
+	launch("narrow join", func(w *writer) { w.narrowJoin(y.Type, cols) }, joined, 1, before, y)
+}
+
+// joinLanes is how many lanes add to a chunk's sums: a vector of f32, or as many as have
+// whole rows.
+func joinLanes(cols int64) int64 {
+	if cols == 3 {
+		return 48
+	}
+	return 16
 }
 
 // narrowPlace is where a lane is: its row of its matrix begins at element at, and
@@ -84,9 +95,10 @@ func (w *writer) narrowScan(acc isa.Type, lanes, cols int64, totals bool) {
 	w.inside(lanes, func() { w.narrowStore(acc, cols) })
 	if totals {
 		w.line("  not.pred sums, sums\n  bra end, sums\n  set.ne.u32 other, q, %d\n  bra end, other", lanes-1)
+		w.line("  mul.u64 of, of, %d", joinLanes(cols)/cols)
 		w.offset("of", "of", acc)
-		for j := range cols {
-			w.line("  stg.%v z%d, totals[of + %d]", acc, j, j*int64(acc.Size()))
+		for j := range joinLanes(cols) {
+			w.line("  stg.%v z%d, totals[of + %d]", acc, j%cols, j*int64(acc.Size()))
 		}
 		w.line("end:")
 	}
@@ -100,21 +112,15 @@ func (w *writer) narrowStore(acc isa.Type, cols int64) {
 }
 
 // narrowJoin adds to the sums in a chunk what is before it.
-func (w *writer) narrowJoin(acc isa.Type, lanes, cols int64) {
-	w.acc = acc
+func (w *writer) narrowJoin(acc isa.Type, cols int64) {
+	w.acc, w.block = acc, joinLanes(cols)
 	w.line("program narrow_join\nslot before %v\nslot y %[1]v", acc)
-	w.narrowPlace(lanes, cols)
-	w.line("  sub.u64 of, of, %d", cols)
-	w.offset("of", "of", acc)
-	w.offset("to", "at", acc)
-	for j := range cols {
-		w.line("  ldg.%v b%d, before[of + %d]", acc, j, j*int64(acc.Size()))
-	}
-	w.inside(lanes, func() {
-		for j := range cols { // all, before any is stored among them
-			w.line("  ldg.%v z%d, y[to + %d]\n  add.%[1]v z%[2]d, b%[2]d, z%[2]d", acc, j, j*int64(acc.Size()))
-		}
-		w.narrowStore(acc, cols)
+	w.narrowPlace(w.block, cols)
+	w.line("  mad.u64 at, matrix, rows, top\n  mad.u64 at, at, %d, lane\n  mul.u64 at, at, %d", cols, acc.Size())
+	w.line("  sub.u64 of, chunk, 1\n  mad.u64 of, matrix, whole, of\n  mul.u64 of, of, %d\n  add.u64 of, of, lane", w.block)
+	w.line("  mul.u64 of, of, %d\n  ldg.%v b, before[of]\n  mul.u32 n, left, %d\n  div.u32 rounds, n, %d\n  rem.u32 rest, n, %[4]d", acc.Size(), acc, cols, w.block)
+	w.each("rounds", "rest", func() {
+		w.line("  ldg.%v z, y[at]\n  add.%[1]v z, b, z\n  stg.%[1]v z, y[at]", acc)
 	})
 	w.line("  exit")
 }
