@@ -273,6 +273,9 @@ func placeLanes(t isa.Type) int64 {
 	if t.Integer() && t.Size() < 4 { // packed, and counted in types as narrow
 		return lanes
 	}
+	if t == isa.F32 { // in three, see places32
+		return lanes / 4
+	}
 	return lanes * 2 / int64(max(t.Size(), 4))
 }
 
@@ -369,6 +372,31 @@ func (w *writer) foundTo(out isa.Type) {
 	}
 }
 
+// places has each lane find the extreme of its elements, in m, and in which round it is.
+func (w *writer) places(combine string) {
+	c := w.countType()
+	w.line("  mov.%v m, %s\n  mov.%v w, 0\n  mov.%[3]v round, 0", w.t, kernels.Identity(combine, w.t), c)
+	w.each("rounds", "left", func() {
+		w.line("  ldg.%v z, x[at]", w.t)
+		w.keep(combine, c, "round")
+		w.line("  add.%v round, round, 1", c)
+	})
+}
+
+// places32 is places and extreme of f32: as if there were no NaN, which what there is of bits
+// but the sign tells in the end, and then once more if there is. With NaNs each element would
+// wait for two comparisons of the one before: rows of 1,024 would take 1.3 of the time.
+func (w *writer) places32(combine string) {
+	w.line("  mov.u64 start_at, at\n  mov.u32 most, 0\n  mov.f32 m, %s\n  mov.u32 w, 0\n  mov.u32 round, 0", kernels.Identity(combine, w.t))
+	w.each("rounds", "left", func() {
+		w.line("  ldg.f32 z, x[at]\n  set.%s.f32 beyond, z, m\n  sel.f32 m, beyond, z, m\n  sel.u32 w, beyond, round, w", map[string]string{"max": "gt", "min": "lt"}[combine])
+		w.line("  bitcast.u32.f32 bits, z\n  and.u32 bits, bits, 0x7fffffff\n  max.u32 most, most, bits\n  add.u32 round, round, 1")
+	})
+	w.line("  set.gt.u32 isnan, most, 0x7f800000\n  sel.f32 m, isnan, nan, m\n  block_reduce_%s.f32 best, m\n  set.eq.f32 number, best, best\n  bra known, number\n  mov.u64 at, start_at", combine)
+	w.places(combine)
+	w.line("known:\n  set.eq.f32 found, m, best\n  set.ne.f32 isnan, m, m\n  or.pred found, found, isnan")
+}
+
 // place writes the program: on parts of rows, which leaves the extremes in a slot
 // of its own too, or on what there is of each part, with its place in a slot.
 func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
@@ -389,13 +417,12 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	w.line("  mul.u64 at, row, pitch\n  add.u64 lane, lane, first\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", w.step, w.t.Size())
 	c := w.countType()
 	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  cvt.u32.u64 start, first", bits.TrailingZeros64(uint64(w.block)), w.block-1)
-	w.line("  mov.%v m, %s\n  mov.%v w, 0\n  mov.%[3]v round, 0", w.t, kernels.Identity(combine, w.t), c)
-	w.each("rounds", "left", func() {
-		w.line("  ldg.%v z, x[at]", w.t)
-		w.keep(combine, c, "round")
-		w.line("  add.%v round, round, 1", c)
-	})
-	w.extreme(combine)
+	if w.t == isa.F32 {
+		w.places32(combine)
+	} else {
+		w.places(combine)
+		w.extreme(combine)
+	}
 	if parts || joins { // a lane may have no element, but what changes nothing, which may be the extreme
 		w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some")
 	}
