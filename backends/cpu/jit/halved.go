@@ -30,6 +30,9 @@ func (t *target) targetFor(s shape) *target {
 	return t
 }
 
+// several are instructions that a processor has none for, of integers at least, or slow ones.
+var several = map[isa.Op]bool{isa.DIV: true, isa.REM: true, isa.SQRT: true, isa.MULHI: true, isa.POPC: true, isa.CLZ: true, isa.CTZ: true}
+
 // moving reports whether a program does little but move memory: with all elements of one
 // size, in vectors as in memory, and no more instructions than accesses.
 func (p *program) moving() bool {
@@ -49,7 +52,7 @@ func (p *program) moving() bool {
 		} else if n.Op != ir.Op(isa.LDP) {
 			others++
 		}
-		if n.Op == ir.Op(isa.MUL) && size == 1 { // several instructions
+		if op := n.Op.Inst(); several[op] && !(op == isa.DIV && n.Type.Float()) || op == isa.MUL && size == 1 {
 			return false
 		}
 		for _, v := range n.Results {
