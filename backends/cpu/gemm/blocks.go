@@ -321,7 +321,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 							}
 							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), plan.packB && !plan.held)
 						}
-						w.tilesOf(s, jEnd-jc, plan.packB)
+						w.tilesOf(multiplies, s, jEnd-jc, plan.packB)
 					}
 				}
 			}
@@ -373,13 +373,13 @@ type plan struct {
 
 // tilesOf computes tiles side by side that are wide columns together. The last
 // one may be narrower.
-func (w *worker) tilesOf(s tile, wide int64, packed bool) {
+func (w *worker) tilesOf(kind codeKind, s tile, wide int64, packed bool) {
 	lanes := int64(w.p.lib.m.lanes(s.t))
 	across := int64(s.cols) * lanes
 	w.aNext, w.dNext = 0, uintptr(across*s.t.size())
 	if full := wide / across; full > 0 {
 		w.tiles = full
-		w.call(multiplies, s)
+		w.call(kind, s)
 	}
 	if rest := wide % across; rest > 0 {
 		s.cols = int(ceil(rest, lanes))
@@ -388,7 +388,7 @@ func (w *worker) tilesOf(s tile, wide int64, packed bool) {
 		}
 		s.mask = w.setMask(rest)
 		w.tiles = 1
-		w.call(multiplies, s)
+		w.call(kind, s)
 	}
 }
 

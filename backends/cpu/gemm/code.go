@@ -22,6 +22,7 @@ type codeKind uint8
 
 const (
 	multiplies codeKind = iota
+	streams
 	copies
 	transposes
 	moves
@@ -94,7 +95,9 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 	return codeAt(&l.made[kind][s.t][s.rows][s.cols][s.way()], &l.mu, func() (code []byte, err error) {
 		switch kind {
 		case multiplies:
-			code, err = micro(l.m, s)
+			code, err = micro(l.m, s, false)
+		case streams:
+			code, err = micro(l.m, s, true)
 		case copies:
 			code, err = copier(l.m, s)
 		case transposes:

@@ -75,7 +75,9 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 }
 
 // counts reports whether code goes from tile to tile, and counts them down.
-func (k codeKind) counts() bool { return k == multiplies || k == rowwise || k == dotwise }
+func (k codeKind) counts() bool {
+	return k == multiplies || k == streams || k == rowwise || k == dotwise
+}
 
 // room returns where so many bytes are.
 func (s *sequenceOf) room(bytes int64) uintptr {

@@ -51,7 +51,7 @@ type args struct {
 	alpha, beta    uint64
 	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
 	next           [2]ahead  // of far: what is fetched meanwhile
-	ahead          uintptr   // of rowwise, if far: how far ahead of A it fetches
+	ahead          uintptr   // of rowwise, if far: how far ahead of A it fetches; of streams: of B
 	src, dst       uintptr   // of copy.go's
 	srcNext        uintptr
 	srcStep        uintptr
@@ -150,6 +150,8 @@ type maker struct {
 	f     *forms
 	first x86.Reg // of the sums
 	free  [2]x86.Reg
+	// stream: B's rows are fetched ahead.
+	stream bool
 }
 
 func newMaker(m machine, s tile) *maker {
@@ -343,9 +345,11 @@ func argAhead(list int, field uintptr) x86.Mem {
 }
 
 // micro is a micro-kernel: for each of its tiles the sums of k products, in order
-// of k from zero, and what follows them.
-func micro(m machine, s tile) ([]byte, error) {
+// of k from zero, and what follows them. One that streams fetches B's rows into the L2, so
+// many bytes ahead as args say.
+func micro(m machine, s tile, stream bool) ([]byte, error) {
 	g := newMaker(m, s)
+	g.stream = stream
 	g.begin()
 	g.Load(x86.W64, regAStep, argAStep)
 	if s.along {
@@ -362,6 +366,9 @@ func micro(m machine, s tile) ([]byte, error) {
 		for i, r := range aheadRegs {
 			g.Load(x86.W64, r, argAhead(i, unsafe.Offsetof(list.at)))
 		}
+	}
+	if stream {
+		g.Load(x86.W64, streamReg, at(unsafe.Offsetof(shapeOfArgs.ahead)))
 	}
 	if s.along {
 		for i := 1; i < g.bases(); i++ { // 13 rows on
@@ -403,9 +410,17 @@ func micro(m machine, s tile) ([]byte, error) {
 	return g.end()
 }
 
+// streamReg is how far ahead of B what streams fetches.
+const streamReg = x86.RAX
+
 // round adds the products of one k.
 func (g *maker) round(u int) {
 	s := &g.s
+	if g.stream {
+		for at := 0; at < s.cols*g.m.bytes; at += 64 {
+			g.PrefetchL2(x86.Mem{Base: regB, Index: streamReg, Scale: 1, Disp: int32(at)})
+		}
+	}
 	if s.rows == 1 && s.t.float() {
 		g.broadcast(g.temp(0), g.element(0, u))
 		for v := range s.cols {

@@ -4,10 +4,14 @@ package gemm
 // caches nearby: each element of B is used once, so B is read as it lies, some
 // whole rows at a time, and the sums go to and fro between registers and the L1.
 
-// Rows of B that are read at a time, which lie in as many pages, and bytes of sums
-// that stay near.
+// Rows of B that are read at a time, which lie in as many pages: of one that caches nearby
+// hold, or of more bytes, twice as many for at least so many rows of A, whose sums have to be
+// fetched and stored each time. Bytes of sums that stay near.
 const (
-	streamRows = 32
+	nearRows   = 32
+	farRows    = 8
+	farBytes   = 3 << 20
+	farTall    = 4
 	streamSums = 24 << 10
 )
 
@@ -32,22 +36,32 @@ func (w *worker) stream(p *product, i0, i1, j0, j1 int64) {
 	step := wide*size + 64
 	sums := w.room(roomSum, 2*rows*step)
 	before := sums + uintptr(rows*step)
+	// From afar those rows are fetched that are read next: processors follow some rows by
+	// themselves, not many, and not far enough.
+	kind, atOnce := multiplies, int64(nearRows)
+	if p.k*p.n*size > farBytes {
+		kind, atOnce = streams, farRows
+		if rows >= farTall {
+			atOnce *= 2
+		}
+		w.ahead = uintptr(atOnce * p.brs)
+	}
 	for j := j0; j < j1; j += wide {
 		n := min(wide, j1-j)
 		to := place{p.c + uintptr(i0*p.crs+j*size), p.crs}
 		for pc := range chunks {
 			end := min((pc+1)*chunk, p.k)
-			for k := pc * chunk; k < end; k += streamRows {
+			for k := pc * chunk; k < end; k += atOnce {
 				if w.err != nil || w.stopped {
 					return
 				}
-				w.k = min(streamRows, end-k)
+				w.k = min(atOnce, end-k)
 				w.a, w.aStep = p.a+uintptr(i0*p.ars+k*p.acs), uintptr(p.ars)
 				if !s.along {
 					w.aStep = uintptr(p.acs)
 				}
 				w.b, w.bStep, w.bNext = p.b+uintptr(k*p.brs+j*size), uintptr(p.brs), uintptr(across*size)
-				if k+streamRows < end {
+				if k+atOnce < end {
 					w.d, w.dStep, w.flags = sums, uintptr(step), 0
 				} else { // the chunk's last
 					w.follow(pc == 0, pc == chunks-1, place{before, step}, to, to)
@@ -56,7 +70,7 @@ func (w *worker) stream(p *product, i0, i1, j0, j1 int64) {
 					w.flags |= flagBegin
 					w.t, w.tStep = sums, uintptr(step)
 				}
-				w.tilesOf(s, n, false)
+				w.tilesOf(kind, s, n, false)
 			}
 			if w.record.Stopped() {
 				w.stopped = true
