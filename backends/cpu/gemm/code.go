@@ -28,6 +28,7 @@ const (
 	moves
 	sequences
 	rowwise
+	chunkwise
 	dotwise
 	widens
 	codeKinds
@@ -107,7 +108,9 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 		case sequences:
 			code, err = sequence(l.m, s)
 		case rowwise:
-			code, err = byRows(l.m, s)
+			code, err = byRows(l.m, s, false)
+		case chunkwise:
+			code, err = byRows(l.m, s, true)
 		case dotwise:
 			code, err = chunkSums(l.m, s)
 		case widens:

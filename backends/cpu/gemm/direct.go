@@ -76,7 +76,7 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 
 // counts reports whether code goes from tile to tile, and counts them down.
 func (k codeKind) counts() bool {
-	return k == multiplies || k == streams || k == rowwise || k == dotwise
+	return k == multiplies || k == streams || k == rowwise || k == chunkwise || k == dotwise
 }
 
 // room returns where so many bytes are.

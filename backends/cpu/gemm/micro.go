@@ -51,7 +51,7 @@ type args struct {
 	alpha, beta    uint64
 	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
 	next           [2]ahead  // of far: what is fetched meanwhile
-	ahead          uintptr   // of rowwise, if far: how far ahead of A it fetches; of streams: of B
+	ahead          uintptr   // of rowwise, if far: how far behind A what is fetched begins; of streams: how far ahead of B
 	src, dst       uintptr   // of copy.go's
 	srcNext        uintptr
 	srcStep        uintptr
@@ -152,6 +152,8 @@ type maker struct {
 	free  [2]x86.Reg
 	// stream: B's rows are fetched ahead.
 	stream bool
+	// second is the first of the sums of a second chunk, if there is one.
+	second x86.Reg
 }
 
 func newMaker(m machine, s tile) *maker {
@@ -300,14 +302,19 @@ func (g *maker) steps() {
 	}
 }
 
+// clear makes a register zero.
+func (g *maker) clear(r x86.Reg) {
+	if r < 16 {
+		g.Emit(x86.Xor, x86.Inst{VL: 16, D: r, A: r, B: r})
+	} else {
+		g.Emit(x86.XorD, x86.Inst{VL: g.m.bytes, D: r, A: r, B: r})
+	}
+}
+
 // zero makes the sums zero, or what they begin from.
 func (g *maker) zero() {
 	for i := range g.s.rows * g.s.cols {
-		if r := g.first + x86.Reg(i); r < 16 {
-			g.Emit(x86.Xor, x86.Inst{VL: 16, D: r, A: r, B: r})
-		} else {
-			g.Emit(x86.XorD, x86.Inst{VL: g.m.bytes, D: r, A: r, B: r})
-		}
+		g.clear(g.first + x86.Reg(i))
 	}
 	skip := g.NewLabel()
 	g.Load(x86.W64, x86.RAX, argFlags)
@@ -504,6 +511,11 @@ func (g *maker) finish() {
 		g.op(g.f.add, sum, value, sum)
 	})
 	g.Bind(first)
+	if g.second != 0 {
+		for i := range x86.Reg(g.s.rows * g.s.cols) {
+			g.op(g.f.add, g.first+i, g.first+i, g.second+i)
+		}
+	}
 	test(flagScale, scaled)
 	g.broadcast(value, argAlpha)
 	for i := range g.s.rows * g.s.cols {

@@ -32,10 +32,6 @@ func (m machine) mostColumns(groups int64) int64 {
 
 var groupBases = [...]x86.Reg{x86.R8, x86.R10, x86.R11, x86.R13}
 
-// aheadBytes is how far ahead rows are fetched, to the L2: in the L1 those that lie a multiple
-// of a page apart would drive each other out before they are needed.
-const aheadBytes = 512
-
 // What no L2 holds, and no L3.
 const (
 	beyondL2 = 1 << 20
@@ -100,61 +96,59 @@ func (g *maker) columns(h int, to func(i int) x86.Reg, each func(p int, from x86
 	}
 }
 
-// byRows is the kernel.
-func byRows(m machine, s tile) ([]byte, error) {
+// byRows is the kernel. One that does two chunks does whole ones, each row's two side by side:
+// as many sums more go on at a time, without more rows.
+func byRows(m machine, s tile, two bool) ([]byte, error) {
 	g := newMaker(rowsMachine(m), s)
 	g.first, g.free = rowSumReg, [2]x86.Reg{0, 1}
+	parts := 1
+	if two {
+		parts, g.second = 2, rowSumReg+x86.Reg(s.rows*s.cols)
+	}
 	g.begin()
-	const step, colStep = x86.R9, x86.R14
+	const step, colStep, next = x86.R9, x86.R14, x86.RDX
 	g.Load(x86.W64, step, argAStep)
 	g.Load(x86.W64, colStep, argBStep)
 	rows, cols := g.multiplesOf(step, x86.RBX, x86.RBP, x86.R12), g.multiplesOf(colStep, x86.R15, x86.None, x86.None)
 	size, side := int(s.t.size()), int(square(s.t))
 	row := func(group, i, disp int) x86.Mem { return rows[i].of(groupBases[group], disp) }
 	// Groups that take turns share the factors of half a square, if there are registers.
-	factors := rowSumReg + x86.Reg(s.rows*s.cols)
+	factors := rowSumReg + x86.Reg(parts*s.rows*s.cols)
 	factor := func(c, p int) x86.Reg { return factors + x86.Reg(c*side/2+p%(side/2)) }
-	share := s.along && s.cols > 1 && int(factors)+s.rows*side/2 <= m.registers()
-	// column adds the products of column p of a square.
-	column := func(group, p, disp int, from x86.Reg, shared bool) {
+	share := s.cols > 1 && int(factors)+s.rows*side/2 <= m.registers()
+	// column adds the products of column p of a square of the first chunk or the second.
+	column := func(group, part, p, disp int, from x86.Reg, shared bool) {
 		for c := range s.rows {
+			sum := g.sum(c, group) + x86.Reg(part*s.rows*s.cols)
 			x := cols[c].of(regB, disp+p*size)
 			if shared {
-				g.op(g.f.fma, g.sum(c, group), from, factor(c, p))
+				g.op(g.f.fma, sum, from, factor(c, p))
 				continue
 			}
 			if m.evex {
-				g.Emit(g.f.fma, x86.Inst{VL: 32, D: g.sum(c, group), A: from, IsMem: true, Mem: x, Broadcast: true})
+				g.Emit(g.f.fma, x86.Inst{VL: 32, D: sum, A: from, IsMem: true, Mem: x, Broadcast: true})
 				continue
 			}
 			g.broadcast(factorReg, x)
-			g.op(g.f.fma, g.sum(c, group), from, factorReg)
+			g.op(g.f.fma, sum, from, factorReg)
 		}
 	}
-	whole := func(group, h, disp int) {
+	whole := func(group, part, h, disp int) {
 		g.loadHalf(func(i int) x86.Mem { return row(group, i, disp+16*h) })
-		g.columns(h, oneColumn, func(p int, from x86.Reg) { column(group, p, disp, from, share) })
+		g.columns(h, oneColumn, func(p int, from x86.Reg) { column(group, part, p, disp, from, share) })
 	}
-	// squares does so many squares of each group: by turns, so that their chains go on
-	// side by side, or a group's one after the other, which needs few lines of the
-	// cache at a time.
+	// squares does so many squares of each group, by turns, so that their chains go on side by side.
 	squares := func(n int) {
-		if s.along {
-			for h := range 2 * n {
-				for i := range s.rows * side / 2 {
-					if c, p := i/(side/2), h&1*side/2+i%(side/2); share {
-						g.broadcast(factor(c, p), cols[c].of(regB, h/2*32+p*size))
-					}
-				}
-				for i := range s.cols {
-					whole(i, h&1, h/2*32)
+		for at := range 2 * n * parts {
+			h, part := at/parts, at%parts
+			disp := h/2*32 + part*chunk*size
+			for i := range s.rows * side / 2 {
+				if c, p := i/(side/2), h&1*side/2+i%(side/2); share {
+					g.broadcast(factor(c, p), cols[c].of(regB, disp+p*size))
 				}
 			}
-			return
-		}
-		for i := range s.cols {
-			for h := range 2 * n {
-				whole(i, h&1, h/2*32)
+			for i := range s.cols {
+				whole(i, part, h&1, disp)
 			}
 		}
 	}
@@ -181,7 +175,7 @@ func byRows(m machine, s tile) ([]byte, error) {
 			g.columns(h, oneColumn, func(p int, from x86.Reg) {
 				g.OpImm(x86.CMP, x86.W64, regCount, int32(p))
 				g.Jcc(x86.LE, done)
-				column(group, p, 0, from, false)
+				column(group, 0, p, 0, from, false)
 			})
 		}
 		g.Bind(done)
@@ -196,9 +190,16 @@ func byRows(m machine, s tile) ([]byte, error) {
 	again := g.NewLabel()
 	g.Bind(again)
 	g.zero()
+	for i := range (parts - 1) * s.rows * s.cols {
+		g.clear(g.second + x86.Reg(i))
+	}
 	g.factors()
 	for i := 1; i < s.cols; i++ {
 		g.Lea(groupBases[i], x86.Mem{Base: groupBases[i-1], Index: step, Scale: uint8(side)})
+	}
+	if s.far {
+		g.Load(x86.W64, next, at(unsafe.Offsetof(shapeOfArgs.ahead)))
+		g.Op(x86.ADD, x86.W64, next, regA)
 	}
 	forward := func(n int) {
 		for i := range s.cols {
@@ -211,14 +212,12 @@ func byRows(m machine, s tile) ([]byte, error) {
 	g.OpImm(x86.SUB, x86.W64, regCount, int32(2*side))
 	g.Jcc(x86.L, one)
 	g.Bind(loop)
-	if s.far {
-		for i := range s.cols {
-			g.Load(x86.W64, x86.RAX, at(unsafe.Offsetof(shapeOfArgs.ahead)))
-			g.Op(x86.ADD, x86.W64, x86.RAX, groupBases[i])
-			for q := range side {
-				g.PrefetchL2(rows[q].of(x86.RAX, 0))
-			}
+	if s.far { // as many lines of the rows that follow, which lie in a row
+		lines := parts * s.cols * side
+		for i := range lines {
+			g.PrefetchL2(x86.At(next, int32(64*i)))
 		}
+		g.OpImm(x86.ADD, x86.W64, next, int32(64*lines))
 	}
 	squares(2)
 	forward(2 * side)
@@ -246,6 +245,8 @@ func byRows(m machine, s tile) ([]byte, error) {
 // columns of a product that it does, of which so many at a time.
 const (
 	mostGroups  = 4
+	midGroups   = 3 // of a matrix that no L2 holds
+	farGroups   = 2 // … nor an L3
 	mostAtOnce  = 4
 	mostRowWise = 6
 )
@@ -261,13 +262,14 @@ func (p *product) takesRows(i1 int64) bool {
 // a square has, it does some before them again, and leaves these as they are.
 func (w *worker) rowsOf(p *product, i0, i1 int64) {
 	size, side := p.t.size(), square(p.t)
-	chunks := max(1, ceil(p.k, chunk))
-	low := p.ars & 2047 // where rows compete for the same places of the L1
-	bytes := (i1 - i0) * p.k * size
-	s := tile{t: p.t, along: low >= 64 && low <= 2048-64, far: bytes > beyondL2}
-	most := int64(mostGroups)
-	if !s.along && bytes >= beyondL2 && bytes < beyondL3 { // fewer of them do
-		most = min(most, 2)
+	bytes := p.m * p.k * size
+	s := tile{t: p.t, far: (bytes > beyondL2 || p.aNext > 0) && p.ars-p.k*size < p.ars/8}
+	most := groupsBeside(p.ars, side)
+	switch {
+	case bytes >= beyondL3:
+		most = min(most, farGroups)
+	case bytes > beyondL2:
+		most = min(most, midGroups)
 	}
 	// Sums of chunks stay where the result goes, unless that is still needed, or
 	// its rows do not lie side by side; then C as it was is beside them.
@@ -283,8 +285,13 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 		for p.lib.m.mostColumns(groups) < cols {
 			groups--
 		}
+		two := groups == 1 && p.k >= 2*chunk && int64(p.lib.m.registers()) >= int64(rowSumReg)+2*cols
+		calls := max(1, ceil(p.k, chunk))
+		if two {
+			calls -= p.k / (2 * chunk)
+		}
 		tiles := int64(1)
-		if chunks == 1 && again == 0 {
+		if (calls == 1 || bytes <= beyondL2) && again == 0 {
 			tiles = min((i1-i0)/(groups*side), 8)
 		}
 		rows := tiles*groups*side - again
@@ -296,13 +303,13 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 			at, was := to, to
 			if via {
 				at, to, was = place{sums, step}, place{sums, step}, place{before, step}
-			} else if p.reads && chunks > 1 {
+			} else if p.reads && calls > 1 {
 				at = place{sums, step}
 			}
 			if via && p.reads {
 				w.move(before+uintptr(again*size), size, step, c, p.ccs, p.crs, int64(s.rows), rows)
 			}
-			for pc := range chunks {
+			for p0 := int64(0); p0 == 0 || p0 < p.k; {
 				if w.err != nil || w.stopped {
 					return
 				}
@@ -310,16 +317,19 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 					w.stopped = true
 					return
 				}
-				p0 := pc * chunk
 				w.k = min(p.k-p0, chunk)
 				w.a, w.aStep, w.aNext = p.a+uintptr((i0-again)*p.ars+p0*size), uintptr(p.ars), uintptr(groups*side*p.ars)
 				w.b, w.bStep, w.bNext = p.b+uintptr(p0*size+j*p.bcs), uintptr(p.bcs), 0
 				w.dNext = uintptr(groups * side * size)
-				w.follow(pc == 0, pc == chunks-1, at, to, was)
+				kind, end := rowwise, p0+chunk
+				if two && p0+2*chunk <= p.k {
+					kind, end = chunkwise, p0+2*chunk
+				}
+				w.follow(p0 == 0, end >= p.k, at, to, was)
 				w.restMask(w.k % side)
-				w.ahead = aheadBytes
-				w.tiles = tiles
-				w.call(rowwise, s)
+				w.tiles, w.ahead = tiles, uintptr(groups*side*p.ars+p0*size*(groups*side-1))
+				w.call(kind, s)
+				p0 = end
 			}
 			if via {
 				w.move(c, p.crs, p.ccs, sums+uintptr(again*size), step, size, int64(s.rows), rows)
@@ -327,6 +337,18 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 		}
 		i0 += rows
 	}
+}
+
+// groupsBeside is how many groups of rows, so many bytes apart, are read side by side, a line of
+// each at a time. An L1 has eight places for lines that lie a multiple of a page apart, twice as
+// many for half a page, and so on; if all were full, what is fetched ahead would drive some out.
+func groupsBeside(step, side int64) int64 {
+	for i, rows := range []int64{8, 16, 24} {
+		if low := step << i & 4095; low < 64 || low > 4096-64 {
+			return min(rows/side, mostGroups)
+		}
+	}
+	return mostGroups
 }
 
 // restMask sets the masks of a square's halves for so many columns.

@@ -144,11 +144,10 @@ func (w *worker) packStack(room int, src uintptr, srcCol, srcRow, srcNext, cols,
 // not fill a square, and returns how many. Meanwhile the next matrix is fetched.
 func (w *worker) rowsOfStack(p *product, matrices int64) int64 {
 	size, side := p.t.size(), square(p.t)
-	low := p.ars & 2047 // where rows compete for the same places of the L1
-	s := tile{t: p.t, rows: 1, along: low >= 64 && low <= 2048-64, far: true}
+	s := tile{t: p.t, rows: 1, far: true}
 	i := int64(0)
 	for i+side <= p.m {
-		s.cols = int(min((p.m-i)/side, mostGroups))
+		s.cols = int(min((p.m-i)/side, groupsBeside(p.ars, side)))
 		w.k, w.tiles = p.k, matrices
 		w.a, w.aStep, w.aNext, w.ahead = p.a+uintptr(i*p.ars), uintptr(p.ars), uintptr(p.aNext), uintptr(p.aNext)
 		w.b, w.bStep, w.bNext = p.b, uintptr(p.bcs), uintptr(p.bNext)
