@@ -29,6 +29,8 @@ const (
 	sequences
 	rowwise
 	chunkwise
+	fewwise
+	fewChunkwise
 	dotwise
 	widens
 	codeKinds
@@ -108,9 +110,13 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 		case sequences:
 			code, err = sequence(l.m, s)
 		case rowwise:
-			code, err = byRows(l.m, s, false)
+			code, err = byRows(l.m, s, false, false)
 		case chunkwise:
-			code, err = byRows(l.m, s, true)
+			code, err = byRows(l.m, s, true, false)
+		case fewwise:
+			code, err = byRows(l.m, s, false, true)
+		case fewChunkwise:
+			code, err = byRows(l.m, s, true, true)
 		case dotwise:
 			code, err = chunkSums(l.m, s)
 		case widens:

@@ -76,7 +76,11 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 
 // counts reports whether code goes from tile to tile, and counts them down.
 func (k codeKind) counts() bool {
-	return k == multiplies || k == streams || k == rowwise || k == chunkwise || k == dotwise
+	switch k {
+	case copies, transposes, moves, widens:
+		return false
+	}
+	return true
 }
 
 // room returns where so many bytes are.

@@ -97,8 +97,14 @@ func (g *maker) columns(h int, to func(i int) x86.Reg, each func(p int, from x86
 }
 
 // byRows is the kernel. One that does two chunks does whole ones, each row's two side by side:
-// as many sums more go on at a time, without more rows.
-func byRows(m machine, s tile, two bool) ([]byte, error) {
+// as many sums more go on at a time, without more rows. One for few rows has so many as its
+// tile has columns, in groups of which what is missing is the last one again.
+func byRows(m machine, s tile, two, few bool) ([]byte, error) {
+	side := int(square(s.t))
+	high := s.cols * side
+	if few {
+		high, s.cols = s.cols, (s.cols+side-1)/side
+	}
 	g := newMaker(rowsMachine(m), s)
 	g.first, g.free = rowSumReg, [2]x86.Reg{0, 1}
 	parts := 1
@@ -110,8 +116,8 @@ func byRows(m machine, s tile, two bool) ([]byte, error) {
 	g.Load(x86.W64, step, argAStep)
 	g.Load(x86.W64, colStep, argBStep)
 	rows, cols := g.multiplesOf(step, x86.RBX, x86.RBP, x86.R12), g.multiplesOf(colStep, x86.R15, x86.None, x86.None)
-	size, side := int(s.t.size()), int(square(s.t))
-	row := func(group, i, disp int) x86.Mem { return rows[i].of(groupBases[group], disp) }
+	size := int(s.t.size())
+	row := func(group, i, disp int) x86.Mem { return rows[min(i, high-1-group*side)].of(groupBases[group], disp) }
 	// Groups that take turns share the factors of half a square, if there are registers.
 	factors := rowSumReg + x86.Reg(parts*s.rows*s.cols)
 	factor := func(c, p int) x86.Reg { return factors + x86.Reg(c*side/2+p%(side/2)) }
@@ -213,7 +219,7 @@ func byRows(m machine, s tile, two bool) ([]byte, error) {
 	g.Jcc(x86.L, one)
 	g.Bind(loop)
 	if s.far { // as many lines of the rows that follow, which lie in a row
-		lines := parts * s.cols * side
+		lines := parts * high
 		for i := range lines {
 			g.PrefetchL2(x86.At(next, int32(64*i)))
 		}
@@ -258,13 +264,38 @@ func (p *product) takesRows(i1 int64) bool {
 		p.acs == size && (p.brs == size || p.k <= 1)
 }
 
-// rowsOf does rows i0 … i1 of a product that takesRows. Where fewer are left than
+// takesFew reports whether byRows does the rows of a product that has few, and no whole groups.
+func (p *product) takesFew() bool {
+	size, side := p.in.size, square(p.t)
+	if !p.t.float() || p.in.convert != nil || p.out.convert != nil || p.out.size != size || p.n > mostRowWise || p.m > fewRows || p.m%side == 0 ||
+		p.acs != size || p.brs != size || p.k < fewSteps {
+		return false
+	}
+	if !p.dots() {
+		return p.m*p.n > 1
+	}
+	// Steps of k that are done one after the other, two chunks side by side or those of an element.
+	rows := ceil(p.n, mostAtOnce) * (p.k - p.k/(2*chunk)*chunk)
+	return rows <= dotSteps+p.m*p.n*(ceil(p.k/chunk, dotGroups*side)*chunk+p.k%chunk+elementSteps)
+}
+
+// What few rows are, and from how many steps of k on they are done so; how many steps dot
+// counts beside its own, for all and for an element, which the caller cannot enter directly.
+const (
+	fewRows      = 7
+	fewSteps     = 256
+	dotSteps     = 1000
+	elementSteps = 200
+)
+
+// rowsOf does rows i0 … i1 of a product that takesRows, or takesFew. Where fewer are left than
 // a square has, it does some before them again, and leaves these as they are.
 func (w *worker) rowsOf(p *product, i0, i1 int64) {
 	size, side := p.t.size(), square(p.t)
 	bytes := p.m * p.k * size
 	s := tile{t: p.t, far: (bytes > beyondL2 || p.aNext > 0) && p.ars-p.k*size < p.ars/8}
-	most := groupsBeside(p.ars, side)
+	beside := groupsBeside(p.ars, side)
+	most := beside
 	switch {
 	case bytes >= beyondL3:
 		most = min(most, farGroups)
@@ -278,24 +309,38 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 	before := sums + mostAtOnce*step
 	// Columns are dealt out evenly.
 	cols := ceil(p.n, ceil(p.n, min(mostAtOnce, p.lib.m.mostColumns(2))))
+	few := p.takesFew()
 	for i0 < i1 {
 		again := max(0, side-(i1-i0))
-		via := p.crs != size || again > 0
-		groups := min((i1-i0+again)/side, most)
+		if few {
+			again = 0
+		}
+		via := p.crs != size || again > 0 || few
+		groups := max(1, min((i1-i0+again)/side, most))
 		for p.lib.m.mostColumns(groups) < cols {
 			groups--
 		}
-		two := groups == 1 && p.k >= 2*chunk && int64(p.lib.m.registers()) >= int64(rowSumReg)+2*cols
+		if few {
+			groups = ceil(i1-i0, side)
+		}
+		// Two chunks, if there are registers, and they do not compete as rows do.
+		two := groups == 1 && p.k >= 2*chunk && int64(p.lib.m.registers()) >= int64(rowSumReg)+2*cols &&
+			(chunk*size&4095 != 0 || beside == mostGroups)
 		calls := max(1, ceil(p.k, chunk))
 		if two {
 			calls -= p.k / (2 * chunk)
 		}
 		tiles := int64(1)
-		if (calls == 1 || bytes <= beyondL2) && again == 0 {
+		if (calls == 1 || bytes <= beyondL2) && again == 0 && !few {
 			tiles = min((i1-i0)/(groups*side), 8)
 		}
 		rows := tiles*groups*side - again
 		s.cols = int(groups)
+		one, both := rowwise, chunkwise
+		if few {
+			rows = i1 - i0
+			s.cols, one, both = int(rows), fewwise, fewChunkwise
+		}
 		for j := int64(0); j < p.n; j += cols {
 			s.rows = int(min(cols, p.n-j))
 			c := p.c + uintptr(i0*p.crs+j*p.ccs)
@@ -321,9 +366,9 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 				w.a, w.aStep, w.aNext = p.a+uintptr((i0-again)*p.ars+p0*size), uintptr(p.ars), uintptr(groups*side*p.ars)
 				w.b, w.bStep, w.bNext = p.b+uintptr(p0*size+j*p.bcs), uintptr(p.bcs), 0
 				w.dNext = uintptr(groups * side * size)
-				kind, end := rowwise, p0+chunk
+				kind, end := one, p0+chunk
 				if two && p0+2*chunk <= p.k {
-					kind, end = chunkwise, p0+2*chunk
+					kind, end = both, p0+2*chunk
 				}
 				w.follow(p0 == 0, end >= p.k, at, to, was)
 				w.restMask(w.k % side)

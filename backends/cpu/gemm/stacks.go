@@ -141,7 +141,7 @@ func (w *worker) packStack(room int, src uintptr, srcCol, srcRow, srcNext, cols,
 }
 
 // rowsOfStack does rows of a stack of matrices by vectors that takesRows, but those that do
-// not fill a square, and returns how many. Meanwhile the next matrix is fetched.
+// not fill a square, and returns how many. Meanwhile the next matrix but one is fetched.
 func (w *worker) rowsOfStack(p *product, matrices int64) int64 {
 	size, side := p.t.size(), square(p.t)
 	s := tile{t: p.t, rows: 1, far: true}
@@ -149,7 +149,7 @@ func (w *worker) rowsOfStack(p *product, matrices int64) int64 {
 	for i+side <= p.m {
 		s.cols = int(min((p.m-i)/side, groupsBeside(p.ars, side)))
 		w.k, w.tiles = p.k, matrices
-		w.a, w.aStep, w.aNext, w.ahead = p.a+uintptr(i*p.ars), uintptr(p.ars), uintptr(p.aNext), uintptr(p.aNext)
+		w.a, w.aStep, w.aNext, w.ahead = p.a+uintptr(i*p.ars), uintptr(p.ars), uintptr(p.aNext), uintptr(2*p.aNext)
 		w.b, w.bStep, w.bNext = p.b, uintptr(p.bcs), uintptr(p.bNext)
 		at := place{p.c + uintptr(i*p.crs), size}
 		w.follow(true, true, at, at, at)
