@@ -24,6 +24,9 @@ const (
 	shallow, shallowRows = 16, 6
 	// Panels of columns that are packed at once, of which memory has lines together.
 	panelsAtOnce = 8
+	// How long a panel's tile takes at most for many to be done in a call.
+	tallNanoseconds = 1000
+	tallSums        = 64 << 10
 )
 
 // product is C = alpha · A · B + beta · C, of matrices of any strides.
@@ -213,6 +216,15 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 			blockRows = min(high, rows*square(p.t))
 		}
 	}
+	// Panels of one tile that does not take long are done many in a call.
+	tall := int64(1)
+	if ns := p.tileNanoseconds(rows, wide); ns < tallNanoseconds && plan.chunks == 1 && !plan.packA && wide <= across {
+		tall = int64(runNanoseconds / ns)
+		if via { // sums that are near when they are delivered
+			tall = min(tall, max(square(p.t), tallSums/(rows*(wide*size+64))))
+		}
+		blockRows = min(high, rows*tall)
+	}
 	if plan.packA {
 		plan.aStep = plan.deep*size + 64
 		plan.panelBytes = rows * plan.aStep
@@ -270,7 +282,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 					} else if plan.packB && kc > 0 {
 						w.packB(bAt, &plan.shape, p0, kc, jc, jEnd)
 					}
-					for q := ic; q < end; q++ {
+					for q, done := ic, int64(1); q < end; q += done {
 						if w.err != nil || w.stopped {
 							return
 						}
@@ -311,6 +323,11 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 							w.b, w.bStep, w.bNext = bAt, uintptr(plan.tileBytes), uintptr(plan.bTile)
 						}
 						s := tile{t: p.t, rows: int(n), cols: int(plan.width), along: plan.along}
+						if done = min(tall, (i1-top)/rows); done > 1 {
+							w.down(s, jEnd-jc, plan.packB, done, rows*p.ars, rows*at.step)
+							continue
+						}
+						done = 1
 						if !p.converts() && w.written == nil { // what is entered directly is short
 							here := spot{p0: p0, kc: kc, panels: end - 1 - q, panel: top + n}
 							if jc > jo || !plan.along {
@@ -390,6 +407,18 @@ func (w *worker) tilesOf(kind codeKind, s tile, wide int64, packed bool) {
 		w.tiles = 1
 		w.call(kind, s)
 	}
+}
+
+// down computes so many tiles one below the other that are wide columns each, if need be of
+// fewer vectors.
+func (w *worker) down(s tile, wide int64, packed bool, tiles, aNext, dNext int64) {
+	m := w.p.lib.m
+	s.cols, s.mask = int(ceil(wide, int64(m.lanes(s.t)))), w.setMask(wide)
+	if packed {
+		w.bStep = uintptr(s.cols * m.bytes)
+	}
+	w.aNext, w.bNext, w.dNext, w.tiles = uintptr(aNext), 0, uintptr(dNext), tiles
+	w.call(multiplies, s)
 }
 
 // setMask sets the mask of the last vector of so many numbers, and reports

@@ -195,7 +195,12 @@ func (p *product) nanoseconds(k int64) float64 {
 	if p.unit != noMultiplier {
 		return p.unitNanoseconds(k)
 	}
-	return float64(p.m) * float64(ceil(p.n, int64(p.lib.m.lanes(p.t)))) * float64(min(p.k, k)+8) * vectorNanoseconds
+	return p.tileNanoseconds(p.m, p.n) * float64(min(p.k, k)+8) / float64(p.k+8)
+}
+
+// tileNanoseconds estimates how long so many rows and columns take.
+func (p *product) tileNanoseconds(rows, cols int64) float64 {
+	return float64(rows) * float64(ceil(cols, int64(p.lib.m.lanes(p.t)))) * float64(p.k+8) * vectorNanoseconds
 }
 
 // task computes a part of the result.
