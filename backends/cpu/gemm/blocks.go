@@ -178,7 +178,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	}
 	w.p, w.alpha, w.beta = p, p.alpha, p.beta
 	size := p.t.size()
-	if (p.takesRows(i1) || p.takesFew()) && j0 == 0 && j1 == p.n {
+	if (p.takesRows(i1) || p.takesFew() || p.packsRows(i1)) && j0 == 0 && j1 == p.n {
 		w.rowsOf(p, i0, i1)
 		return
 	}

@@ -264,6 +264,15 @@ func (p *product) takesRows(i1 int64) bool {
 		p.acs == size && (p.brs == size || p.k <= 1)
 }
 
+// packsRows reports whether byRows does rows up to i1 with B packed, whose columns do not lie
+// as they should: where the result's do, which else are delivered one by one, being too few for
+// squares.
+func (p *product) packsRows(i1 int64) bool {
+	q := *p
+	q.brs = q.in.size
+	return q.takesRows(i1) && p.crs == p.in.size && p.n < square(p.t) && p.k >= square(p.t)
+}
+
 // takesFew reports whether byRows does the rows of a product that has few, and no whole groups.
 func (p *product) takesFew() bool {
 	size, side := p.in.size, square(p.t)
@@ -292,6 +301,12 @@ const (
 // a square has, it does some before them again, and leaves these as they are.
 func (w *worker) rowsOf(p *product, i0, i1 int64) {
 	size, side := p.t.size(), square(p.t)
+	if p.brs != size && p.k > 1 {
+		step := p.k*size + 64
+		at := w.room(roomB, p.n*step)
+		w.move(at, step, size, p.b, p.brs, p.bcs, p.k, p.n)
+		p.b, p.bcs, p.brs = at, step, size
+	}
 	bytes := p.m * p.k * size
 	s := tile{t: p.t, far: (bytes > beyondL2 || p.aNext > 0) && p.ars-p.k*size < p.ars/8}
 	beside := groupsBeside(p.ars, side)
