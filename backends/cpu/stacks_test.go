@@ -1,9 +1,11 @@
 package cpu_test
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,4 +111,48 @@ func TestStacksOfManyMatrices(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStackIsCancelledMidway stops a stack of many small matrices that runs: it ends before its
+// last ones, and what is launched next is right.
+func TestStackIsCancelledMidway(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		eachWidth(t, threads, func(t *testing.T, oracle, b *bench) {
+			const matrices, side, deep = 60_000, 8, 512 // some 50 ms on a thread
+			r := rand.New(rand.NewPCG(47, 48))
+			var h host
+			x, y := randomMatrix(r, &h, isa.F32, nil, side, deep, 0, false), randomMatrix(r, &h, isa.F32, nil, deep, side, 0, false)
+			scalars := []uint64{scalarCell(isa.F32, 1), 0}
+			one := h.block(4 * side * side)
+			plan, err := kernels.Gemm.Whole([]kernels.Layout{x.l, y.l, kernels.Packed(isa.F32, side, side)})
+			require.NoError(t, err)
+			oracle.plan(plan, [][]byte{x.first(), y.first(), one}, scalars)
+
+			again := kernels.Layout{Type: isa.F32, Shape: []int64{matrices, side, deep}, Stride: []int64{0, deep, 1}}
+			plan, err = kernels.Gemm.Whole([]kernels.Layout{again, y.l, kernels.Packed(isa.F32, matrices, side, side)})
+			require.NoError(t, err)
+			z := h.block(matrices * len(one))
+			operands := [][]byte{x.first(), y.first(), z}
+			unwritten := bytes.Repeat([]byte{0xee}, len(one))
+			midway := false
+			for try := 0; try < 20 && !midway; try++ { // unless the timer comes late, on a machine that is busy
+				for at := 0; at < len(z); at += len(one) {
+					copy(z[at:], unwritten)
+				}
+				b.stopAfter = time.Duration(1+try) * time.Millisecond
+				err := b.launch(plan, operands, scalars)
+				b.stopAfter = 0
+				if err == nil {
+					continue
+				}
+				require.ErrorIs(t, err, backends.ErrCancelled)
+				midway = bytes.Equal(z[:len(one)], one) && bytes.Equal(z[len(z)-len(one):], unwritten)
+			}
+			require.True(t, midway, "no launch was cancelled midway")
+			b.plan(plan, operands, scalars)
+			for at := 0; at < len(z); at += len(one) {
+				require.Equal(t, one, z[at:at+len(one)], at/len(one))
+			}
+		})
+	}
 }

@@ -155,7 +155,8 @@ func (r *launch) divide(threads int, chunk float64) int64 {
 	p := &r.first
 	r.high, r.wide, r.down, r.across, r.run = p.m, p.n, 1, 1, 1
 	lanes, panel := int64(p.lib.m.lanes(p.t)), p.lib.m.tallest(p.t, 2)
-	if p.takesRows(p.m) {
+	byRows := p.takesRows(p.m) || p.packsRows(p.m)
+	if byRows {
 		panel = mostGroups * square(p.t)
 	}
 	if p.unit != noMultiplier {
@@ -172,10 +173,10 @@ func (r *launch) divide(threads int, chunk float64) int64 {
 	}
 	if want := int64(each / chunk); threads > 1 && matrices < int64(threads)*4 && want >= 2 {
 		n := min(want, int64(threads))
-		shares := matrices == 1 && p.packsB(p.m) && !p.takesRows(p.m)
+		shares := matrices == 1 && p.packsB(p.m) && !byRows
 		switch {
 		case shares && r.share(n, want):
-		case p.takesRows(p.m) || p.m > panel && !p.packsB(p.m): // whoever comes late does less
+		case byRows || p.m > panel && !p.packsB(p.m): // whoever comes late does less
 			rows := ceil(p.m, min(want, int64(threads)*tasksOfThread))
 			r.high = ceil(rows, panel) * panel
 			r.down = ceil(p.m, r.high)
