@@ -26,7 +26,7 @@ const (
 	panelsAtOnce = 8
 	// How long a panel's tile takes at most for many to be done in a call.
 	tallNanoseconds = 1000
-	tallSums        = 64 << 10
+	tallSums        = 16 << 10
 )
 
 // product is C = alpha · A · B + beta · C, of matrices of any strides.

@@ -404,7 +404,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 // many for half a page, and so on; if all were full, what is fetched ahead would drive some out.
 func groupsBeside(step, side int64) int64 {
 	for i, rows := range []int64{8, 16, 24} {
-		if low := step << i & 4095; low < 64 || low > 4096-64 {
+		if low := step << i & 4095; step >= 64 && (low < 64 || low > 4096-64) {
 			return min(rows/side, mostGroups)
 		}
 	}
