@@ -33,7 +33,9 @@
 //	micro.go     the micro-kernel, for any number of rows and vectors
 //	copy.go      packing: copies and transpositions
 //	rows.go      the kernel for up to six columns (matvec by rows, few rows times a
-//	             transposed matrix): squares are transposed in registers
+//	             transposed matrix): squares are transposed in registers; rows go side
+//	             by side as an L1 has places for them, also fewer than a vector holds, and
+//	             where they are few their chunks two by two
 //	dot.go       few elements that are long sums: their chunks side by side, or those of a
 //	             stack of rows by columns
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
@@ -74,6 +76,8 @@
 // with its own stretch of them, packs one when it comes to it, and, done, helps with what is
 // left of another's. So a thread that comes late, or shares its core, holds up none
 // (docs/RATIONALE.md).
+//
+// Panels of one short tile are done many in a call, which goes from tile to tile downwards.
 //
 // B is used in place where it is small or one panel sees it; it has to be packed
 // where its rows are what lies apart. A is used in place but where its rows, or its
