@@ -55,7 +55,7 @@ func TestColumnsAreCollected(t *testing.T) {
 	eachWidth(t, 2, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(39, 40))
 		for i := range brief.Or(80, 12) {
-			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: 1 + r.Int64N(7), n: 1 + r.Int64N(60), k: []int64{3, 4, 7, 8, 9, 27, 100, 512, 530, 1100}[i/2%10],
+			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: 1 + r.Int64N(7), n: 1 + r.Int64N(120), k: []int64{3, 4, 7, 8, 9, 27, 100, 512, 530, 1100}[i/2%10],
 				howA: []int{1, 3, 5}[r.IntN(3)], howB: 1, howC: []int{0, 2}[r.IntN(2)], alpha: []float64{1, -2.5}[r.IntN(2)], beta: []float64{0, 0.75}[r.IntN(2)], special: r.IntN(3) == 0}
 			c.check(t, r, oracle, b)
 		}

@@ -266,11 +266,11 @@ func (p *product) takesRows(i1 int64) bool {
 
 // packsRows reports whether byRows does rows up to i1 with B packed, whose columns do not lie
 // as they should: where the result's do, which else are delivered one by one, being too few for
-// squares.
+// squares; of so few rows that is soon done.
 func (p *product) packsRows(i1 int64) bool {
 	q := *p
 	q.brs = q.in.size
-	return q.takesRows(i1) && p.crs == p.in.size && p.n < square(p.t) && p.k >= square(p.t)
+	return q.takesRows(i1) && i1 >= mostGroups*square(p.t) && p.crs == p.in.size && p.n < square(p.t) && p.k >= square(p.t)
 }
 
 // takesFew reports whether byRows does the rows of a product that has few, and no whole groups.
