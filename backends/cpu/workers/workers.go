@@ -135,6 +135,18 @@ func (j *Job) out() {
 	}
 }
 
+// sleep lets the caller of a closed job sleep until no worker is inside. The job is marked only
+// where one is, who takes the mark off: if it stayed, one who comes too late would tell the
+// job's next caller, who would not wait for those inside.
+func (j *Job) sleep() {
+	for s := j.state.Load(); s&inside != 0; s = j.state.Load() {
+		if j.state.CompareAndSwap(s, s|waiting) {
+			<-j.left
+			return
+		}
+	}
+}
+
 // reopen admits so many workers to a closed job. Some who come too late for what it was may
 // still be counted.
 func (j *Job) reopen(helpers int) {
@@ -337,8 +349,8 @@ func (p *Pool) end(j *Job) *Panic {
 	p.wanted.Add(-int32(j.helpers))
 	j.state.And(^uint32(open)) // nobody enters any more
 	left := func() bool { return j.state.Load()&inside == 0 }
-	if !p.until(left) && j.state.Or(waiting)&inside != 0 {
-		<-j.left
+	if !p.until(left) {
+		j.sleep()
 	}
 	worker := j.panic.Load()
 	j.task = nil

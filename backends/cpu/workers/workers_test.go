@@ -160,6 +160,41 @@ func TestJobsUsedAgain(t *testing.T) {
 	}
 }
 
+// TestNobodyTellsTheNextCaller: a caller finds that the last worker left just before it would
+// have slept, and another worker comes too late. The next caller is told by its own worker.
+func TestNobodyTellsTheNextCaller(t *testing.T) {
+	j := &Job{left: make(chan struct{}, 1)}
+	late := func() {
+		j.state.Add(1)
+		j.out()
+	}
+	j.sleep()
+	late()
+	j.reopen(1)
+	if !j.enter() {
+		t.Fatal("nobody may enter")
+	}
+	j.state.And(^uint32(open))
+	told := make(chan uint32, 1)
+	go func() {
+		j.sleep()
+		told <- j.state.Load()
+	}()
+	for j.state.Load()&waiting == 0 && len(told) == 0 {
+		runtime.Gosched()
+	}
+	late()
+	select {
+	case <-told:
+		t.Fatal("the caller returns while a worker is inside")
+	case <-time.After(10 * time.Millisecond):
+	}
+	j.leave()
+	if s := <-told; s&(inside|waiting) != 0 || len(j.left) != 0 {
+		t.Errorf("the job's state is %#x, %d more tell", s, len(j.left))
+	}
+}
+
 // TestPanics has a task panic on a worker, on the caller's thread and on both:
 // the caller gets the panic when nobody is in the task any more, and the pool
 // works as before.
