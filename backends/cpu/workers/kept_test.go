@@ -26,6 +26,31 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestKeptByCallers: several callers at once, whose seats are the same, each find something
+// again, whatever workers keep; only what very many give has no place.
+func TestKeptByCallers(t *testing.T) {
+	var k Kept[int]
+	worker := Seat{number: 1}
+	k.Give(worker, new(int))
+	const callers = 1 + keptByOthers
+	for range callers {
+		if k.Give(Seat{}, new(int)) != nil {
+			t.Fatal("what a caller gives has no place")
+		}
+	}
+	if k.Give(Seat{}, new(int)) == nil {
+		t.Error("there is a place for whatever is given")
+	}
+	for range callers {
+		if k.Take(Seat{}) == nil {
+			t.Error("a caller finds nothing")
+		}
+	}
+	if k.Take(Seat{}) != nil || k.Take(worker) == nil {
+		t.Error("a caller takes what is a worker's")
+	}
+}
+
 // TestKeptByMany has threads of the same places take and give at the same time.
 func TestKeptByMany(t *testing.T) {
 	var k Kept[atomic.Int32]
