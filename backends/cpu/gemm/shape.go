@@ -124,16 +124,16 @@ func (r *launch) share(threads, want int64) bool {
 		unit += h.rows
 	}
 	down := max(1, min(want, threads*tasksOfSharer)/across)
+	holder := takeHolder(across * bytes)
+	at := holder.room(roomB, across*bytes)
+	if holder.err != nil { // each thread then packs its own, which is less
+		giveHolder(holder)
+		return false
+	}
+	r.holder = holder
 	r.wide, r.across = wide, across
 	r.high = max(p.m/down/unit, 1) * unit
 	r.down = ceil(p.m, r.high)
-	holder := takeHolder()
-	r.holder = holder
-	at := holder.room(roomB, across*bytes)
-	if holder.err != nil {
-		r.giveBack()
-		return false
-	}
 	if int64(cap(r.packed)) < across {
 		r.packed = make([]packed, across)
 	}
@@ -154,33 +154,52 @@ func (r *launch) giveBack() {
 	}
 }
 
-// holders have the memory of what threads share, which is kept for so many other launches.
+// holders have the memory of what threads share, which is kept for so many other launches, but
+// no more than keptShared of it: nothing gives it back while it is kept.
 var holders struct {
 	mu   sync.Mutex
 	free [8]*worker
 }
 
-func takeHolder() *worker {
+const keptShared = 2 * maxShared
+
+// takeHolder takes one that has so many bytes, if there is one: of others memory is made anew.
+func takeHolder(bytes int64) *worker {
 	holders.mu.Lock()
 	defer holders.mu.Unlock()
+	found := -1
 	for i, w := range holders.free {
-		if w != nil {
-			holders.free[i] = nil
-			return w
+		if w != nil && (found < 0 || w.rooms[roomB].Bytes >= bytes) {
+			if found = i; w.rooms[roomB].Bytes >= bytes {
+				break
+			}
 		}
 	}
-	return &worker{}
+	if found < 0 {
+		return &worker{}
+	}
+	w := holders.free[found]
+	holders.free[found] = nil
+	return w
 }
 
 func giveHolder(w *worker) {
 	w.err = nil
 	holders.mu.Lock()
-	defer holders.mu.Unlock()
-	for i := range holders.free {
-		if holders.free[i] == nil {
-			holders.free[i] = w
-			return
+	place, kept := -1, w.rooms[roomB].Bytes
+	for i, other := range holders.free {
+		if other == nil {
+			place = i
+		} else {
+			kept += other.rooms[roomB].Bytes
 		}
 	}
-	w.free()
+	keeps := place >= 0 && kept <= keptShared
+	if keeps {
+		holders.free[place] = w
+	}
+	holders.mu.Unlock()
+	if !keeps {
+		w.free()
+	}
 }
