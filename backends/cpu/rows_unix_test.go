@@ -29,19 +29,7 @@ func TestFewRowsAtTheEndOfMemory(t *testing.T) {
 					}
 					plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, kernels.Packed(typ, s[0], s[1])})
 					require.NoError(t, err)
-					var h host
-					room := brink(t, how&2 != 0)
-					var at, beside [][]byte
-					for _, n := range []int64{s[0] * s[2], s[2] * s[1], s[0] * s[1]} {
-						n *= int64(typ.Size())
-						at, beside = append(at, room(int(n))), append(beside, h.block(int(n)))
-						fill(r, at[len(at)-1])
-						copy(beside[len(beside)-1], at[len(at)-1])
-					}
-					scalars := []uint64{scalarCell(typ, 2), scalarCell(typ, 1)}
-					b.plan(plan, at, scalars)
-					b.plan(plan, beside, scalars)
-					require.Equal(t, beside[2], at[2], fmt.Sprint(typ, s, how))
+					onTheBrink(t, b, r, plan, typ, how&2 != 0, fmt.Sprint(typ, s, how), s[0]*s[2], s[2]*s[1], s[0]*s[1])
 				}
 			}
 		}

@@ -23,23 +23,28 @@ func TestStacksAtTheEndOfMemory(t *testing.T) {
 				x, y, z := kernels.Packed(typ, s[0], s[1], s[3]), kernels.Packed(typ, s[0], s[3], s[2]), kernels.Packed(typ, s[0], s[1], s[2])
 				plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, z})
 				require.NoError(t, err)
-				size := int64(typ.Size())
 				for _, before := range []bool{false, true} {
-					var h host
-					room := brink(t, before)
-					var at, beside [][]byte
-					for _, n := range []int64{s[1] * s[3], s[3] * s[2], s[1] * s[2]} {
-						n *= s[0] * size
-						at, beside = append(at, room(int(n))), append(beside, h.block(int(n)))
-						fill(r, at[len(at)-1])
-						copy(beside[len(beside)-1], at[len(at)-1])
-					}
-					scalars := []uint64{scalarCell(typ, 2), scalarCell(typ, 1)}
-					b.plan(plan, at, scalars)
-					b.plan(plan, beside, scalars)
-					require.Equal(t, beside[2], at[2], fmt.Sprint(typ, s, before))
+					onTheBrink(t, b, r, plan, typ, before, fmt.Sprint(typ, s, before), s[0]*s[1]*s[3], s[0]*s[3]*s[2], s[0]*s[1]*s[2])
 				}
 			}
 		}
 	})
+}
+
+// onTheBrink runs a plan on operands of so many elements that end, or begin, where nobody may
+// touch what is beside them, and on the same ones elsewhere: both give the same bits.
+func onTheBrink(t *testing.T, b *bench, r *rand.Rand, plan *kernels.Plan, typ isa.Type, before bool, what string, elements ...int64) {
+	var h host
+	room := brink(t, before)
+	var at, beside [][]byte
+	for _, n := range elements {
+		n *= int64(typ.Size())
+		at, beside = append(at, room(int(n))), append(beside, h.block(int(n)))
+		fill(r, at[len(at)-1])
+		copy(beside[len(beside)-1], at[len(at)-1])
+	}
+	scalars := []uint64{scalarCell(typ, 2), scalarCell(typ, 1)}
+	b.plan(plan, at, scalars)
+	b.plan(plan, beside, scalars)
+	require.Equal(t, beside[2], at[2], what)
 }
