@@ -41,8 +41,8 @@ func TestWhatMovesMemory(t *testing.T) {
 // Short vectors have the bits of long ones, of launches beyond the nearest cache, which alone
 // have them: with slots that stand for one element, parameters, and ends of any length.
 func TestShortVectors(t *testing.T) {
-	if Detect() != AVX512 {
-		t.Skip("the processor has no AVX-512")
+	if err := Available(AVX512); err != nil {
+		t.Skip(err)
 	}
 	r := rand.New(rand.NewPCG(17, 18))
 	pool := workers.New(1)
