@@ -3,6 +3,8 @@ package workers
 import (
 	"fmt"
 	"runtime"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -45,5 +47,41 @@ func BenchmarkLaunch(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
 			})
 		}
+	}
+}
+
+// rendezvous is work that is done when all threads are there.
+type rendezvous struct {
+	threads int64
+	here    atomic.Int64
+}
+
+func (m *rendezvous) Run(j *Job, at Seat) {
+	for _, ok := j.Next(&at); ok; _, ok = j.Next(&at) {
+		for m.here.Add(1); m.here.Load() < m.threads; {
+			Pause()
+		}
+	}
+}
+
+// BenchmarkWake tells how long it takes until workers that sleep are all at work.
+func BenchmarkWake(b *testing.B) {
+	for threads := 2; threads <= runtime.NumCPU(); threads *= 2 {
+		b.Run(fmt.Sprint(threads), func(b *testing.B) {
+			p := New(threads)
+			defer p.Close()
+			took := make([]time.Duration, b.N)
+			for i := range b.N {
+				time.Sleep(2 * time.Millisecond)
+				m := &rendezvous{threads: int64(threads)}
+				start := time.Now()
+				p.Run(threads, m)
+				took[i] = time.Since(start)
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[0]), "ns-best")
+			b.ReportMetric(float64(took[b.N/2]), "ns-median")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }

@@ -170,12 +170,10 @@ type Pool struct {
 	threads    atomic.Int32
 	started    atomic.Int32
 	asleep     atomic.Int32
-	wanted     atomic.Int32  // by the jobs that are open
-	short      atomic.Int64  // when somebody did alone what others could have shared
-	processors atomic.Int32  // of Go's, when somebody looked last
-	wake       chan struct{} // each wakes a worker
-	behind     chan struct{} // see follow
-	quit       chan struct{}
+	wanted     atomic.Int32 // by the jobs that are open
+	short      atomic.Int64 // when somebody did alone what others could have shared
+	processors atomic.Int32 // of Go's, when somebody looked last
+	bed        *bed
 
 	mu     sync.Mutex
 	free   []*Job
@@ -188,7 +186,7 @@ const maxThreads = backends.MaxThreads
 // New makes a pool for the given number of threads, the caller's included.
 // Workers start when they are first needed.
 func New(threads int) *Pool {
-	p := &Pool{wake: make(chan struct{}, maxThreads), behind: make(chan struct{}), quit: make(chan struct{})}
+	p := &Pool{bed: newBed()}
 	p.SetThreads(threads)
 	return p
 }
@@ -221,34 +219,10 @@ func (p *Pool) show(j *Job) {
 			break
 		}
 	}
-	lacks := min(j.helpers-p.Awake(), int(p.asleep.Load())-len(p.wake))
+	lacks := min(j.helpers-p.Awake(), int(p.asleep.Load())-p.bed.pending())
 	p.wanted.Add(int32(j.helpers))
-	if j.slot == nil || lacks <= 0 {
-		return
-	}
-	for range lacks {
-		select {
-		case p.wake <- struct{}{}:
-		default:
-		}
-	}
-	select {
-	case p.behind <- struct{}{}:
-	default: // it has not slept since the last launch
-	}
-}
-
-// follow does nothing but be woken after the last worker that is. The one that was woken
-// last has a place of its own, from which the scheduler's other threads take it only after
-// a sleep of 3 µs, which Linux makes 50 and more; with another there, the worker is in the
-// queue, from which they take it at once.
-func (p *Pool) follow() {
-	for {
-		select {
-		case <-p.behind:
-		case <-p.quit:
-			return
-		}
+	if j.slot != nil && lacks > 0 {
+		p.bed.wake(lacks)
 	}
 }
 
@@ -279,9 +253,6 @@ func (p *Pool) begin(chunks int, t Task) *Job {
 	if p.closed {
 		helpers = 0
 	}
-	if p.started.Load() == 0 && helpers > 0 {
-		go p.follow()
-	}
 	for int(p.started.Load()) < helpers {
 		go p.serve(int(p.started.Add(1)))
 	}
@@ -308,8 +279,8 @@ func (p *Pool) begin(chunks int, t Task) *Job {
 // workers are done, which are in their last chunks. To wake a thread takes longer
 // than most launches; one that looks about is there in less than a microsecond. Between
 // two long launches of a program in Python are up to 80 µs, since the first one has the
-// caches: a worker that slept by then would be woken for each. Many are woken one by the
-// other, and those who slept before the last one came would never all be awake.
+// caches: a worker that slept by then would be woken for each. The more there are, the longer
+// until all are awake again.
 const (
 	lookout = 50 * time.Microsecond // for each thread, but no longer than for …
 	most    = 10
@@ -426,9 +397,7 @@ func (p *Pool) serve(number int) {
 		p.asleep.Add(1)
 		// What was shown until then has counted on this worker.
 		if !find() {
-			select {
-			case <-p.wake:
-			case <-p.quit:
+			if !p.bed.sleep() {
 				return
 			}
 			p.processors.Store(int32(runtime.GOMAXPROCS(0)))
@@ -480,6 +449,6 @@ func (p *Pool) Close() {
 	defer p.mu.Unlock()
 	if !p.closed {
 		p.closed = true
-		close(p.quit)
+		p.bed.close()
 	}
 }
