@@ -9,7 +9,7 @@ All three compute the same product of the same arrays into an array that is ther
 milliseconds, until a shape has had its seconds. A library's time is that of its best round: the machine may be shared,
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
 time that passes; then each round begins with a rest, until the threads of the libraries before have stopped looking for
-work, and with a call that does not count. A figure is a peer's time in ours: above 1 Hologram is faster. Each number of
+work, and with calls that do not count, for two milliseconds, until its own are awake. A figure is a peer's time in ours: above 1 Hologram is faster. Each number of
 threads has a process of its own. The random shapes are the same in every run: every other one has sizes spread evenly
 over 1 … 2,048, the rest over their logarithms; A and B are stored as they stand or transposed. Two types have to be
 asked for and have no figures of numpy: bf16, which it does not know, of torch's tensors on both sides, and i8, whose
@@ -38,6 +38,7 @@ KINDS = ("squares", "layers", "thin", "small", "random")
 LEAST_ROUNDS = 3
 ROUND_SECONDS = 0.003
 REST_SECONDS = 0.04  # torch's threads look for work for some 15 ms
+WAKE_SECONDS = 0.002
 OPENBLAS_TIMEOUT = "20"  # numpy's for 2^26 cycles and more, if they are not told another power of two
 
 
@@ -157,7 +158,10 @@ def measure(case: Case, dtype: str, threads: int, budget: float) -> dict[str, An
         for name, call in found.items():
             if threads > 1:
                 time.sleep(REST_SECONDS)
+                awake = time.perf_counter() + WAKE_SECONDS
                 call()
+                while time.perf_counter() < awake:
+                    call()
             best[name] = min(best[name], spent(call, times[name]))
         rounds += 1
     return {"rounds": rounds, "seconds": best}

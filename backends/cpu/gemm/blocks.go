@@ -186,7 +186,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 		w.dot(p, i0, i1, j0, j1)
 		return
 	}
-	if p.streams(i1 - i0) {
+	if shared == nil && p.streams(i1-i0) {
 		w.stream(p, i0, i1, j0, j1)
 		return
 	}
@@ -210,7 +210,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 		outer = min(outer, perBlock)
 	}
 	blockRows := min(high, max(maxA/(chunk*size), rows))
-	if (plan.held || !plan.packB) && wide <= perBlock {
+	if (plan.held || !plan.packB) && wide <= perBlock && shared == nil {
 		blockRows = min(high, rows) // all of k for a panel, so that memory is read in a row
 		if via {                    // in squares
 			blockRows = min(high, rows*square(p.t))
@@ -232,7 +232,15 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 			plan.aStep = ceil(rows, int64(p.lib.m.lanes(p.t))) * vector
 			plan.panelBytes = plan.deep*plan.aStep + 64 // or panels would compete for the same places of the caches
 		}
-		w.room(roomA, ceil(blockRows, rows)*plan.panelBytes)
+		plan.panelsKept = ceil(blockRows, rows)
+		switch { // what meets one block of B is not kept for others
+		case outer > perBlock:
+		case plan.along:
+			plan.panelsKept = 1
+		default:
+			plan.panelsKept = min(plan.panelsKept, panelsAtOnce)
+		}
+		w.room(roomA, plan.panelsKept*plan.panelBytes)
 	}
 	b := uintptr(0) // where packed B is
 	switch {
@@ -253,12 +261,11 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	if w.err != nil {
 		return
 	}
-	if plan.held && p.k > 0 {
-		shared.once(func() {
-			for pc := range plan.chunks {
-				w.packB(b+uintptr(pc*plan.bBlock), &plan.shape, pc*chunk, min(p.k-pc*chunk, chunk), j0, j1)
-			}
-		})
+	packChunk := func(pc int64) {
+		w.packB(b+uintptr(pc*plan.bBlock), &plan.shape, pc*chunk, min(p.k-pc*chunk, chunk), j0, j1)
+	}
+	for pc := int64(0); plan.held && shared == nil && pc*chunk < p.k; pc++ {
+		packChunk(pc)
 	}
 
 	for jo := j0; jo < j1; jo += outer {
@@ -271,6 +278,9 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 			for pc := range plan.chunks {
 				p0 := pc * chunk
 				kc := min(p.k-p0, chunk)
+				if shared != nil && kc > 0 {
+					shared.need(pc, packChunk)
+				}
 				if pc == plan.chunks-1 && via && p.reads {
 					w.fetch(first, last, jo, je, sumStep)
 				}
@@ -298,7 +308,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 							w.aStep = uintptr(p.acs)
 						}
 						if plan.packA {
-							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*plan.panelBytes)
+							w.a = w.rooms[roomA].Addr + uintptr((q-ic)%plan.panelsKept*plan.panelBytes)
 							w.aStep = uintptr(plan.aStep)
 							switch {
 							case jc > jo || kc == 0:
@@ -386,6 +396,7 @@ type plan struct {
 	aStep            int64
 	// Bytes of a packed panel, and of a tile's row.
 	panelBytes, tileBytes int64
+	panelsKept            int64
 }
 
 // tilesOf computes tiles side by side that are wide columns together. The last

@@ -95,7 +95,9 @@ type launch struct {
 	high, wide     int64 // rows and columns of a task
 	down, across   int64 // tasks in a matrix
 	packed         []packed
-	holder         *worker // of the memory of what is packed for all
+	states         []atomic.Int32 // of packed's chunks
+	later          int64          // columns behind those of first
+	holder         *worker        // of the memory of what is packed for all
 	stopped        atomic.Bool
 	mu             sync.Mutex
 	err            error
@@ -129,11 +131,13 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 		k.spare.Store(r)
 	}()
 	threads, chunk := pool.Share(r.nanoseconds())
-	tasks := r.divide(threads, chunk)
-	if threads == 1 || tasks == 1 {
-		r.alone(tasks)
-	} else {
-		pool.Run(int(tasks), r)
+	for again := true; again; again = r.advance() && r.err == nil && !r.stopped.Load() {
+		tasks := r.divide(threads, chunk)
+		if threads == 1 || tasks == 1 {
+			r.alone(tasks)
+		} else {
+			pool.Run(int(tasks), r)
+		}
 	}
 	switch {
 	case r.err != nil:
@@ -174,13 +178,14 @@ func (r *launch) divide(threads int, chunk float64) int64 {
 	if want := int64(each / chunk); threads > 1 && matrices < int64(threads)*4 && want >= 2 {
 		n := min(want, int64(threads))
 		shares := matrices == 1 && p.packsB(p.m) && !byRows
+		columns := p.n >= n*4*lanes // for each, who packs its own of B
 		switch {
 		case shares && r.share(n, want):
-		case byRows || p.m > panel && !p.packsB(p.m): // whoever comes late does less
+		case byRows || p.m > panel && !p.packsB(p.m) && !(columns && p.m < n*panel): // whoever comes late does less
 			rows := ceil(p.m, min(want, int64(threads)*tasksOfThread))
-			r.high = ceil(rows, panel) * panel
+			r.high = max(1, (rows+panel/2)/panel) * panel
 			r.down = ceil(p.m, r.high)
-		case p.n >= n*4*lanes: // each packs its own columns of B
+		case columns:
 			r.wide = ceil(ceil(p.n, lanes), n) * lanes
 			r.across = ceil(p.n, r.wide)
 		default:
@@ -311,7 +316,7 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 	if r = k.spare.Swap(nil); r == nil {
 		r = &launch{}
 	}
-	r.record, r.batches, r.parts, r.part, r.cPart, r.err = l.Record, 1, 1, max(kk, 1), 0, nil
+	r.record, r.batches, r.parts, r.part, r.cPart, r.later, r.err = l.Record, 1, 1, max(kk, 1), 0, 0, nil
 	r.stopped.Store(false)
 	first := int64(0) // of the matrices
 	if k.is.Batched {

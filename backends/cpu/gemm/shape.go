@@ -25,19 +25,9 @@ func (p *product) shape(high, wide int64) (h shape) {
 	m, size := p.lib.m, p.t.size()
 	vector, lanes := int64(m.bytes), int64(m.lanes(p.t))
 	cols := ceil(wide, lanes)
-	// As tall as registers allow, rows dealt out evenly.
-	tallest := m.tallest(p.t, int(min(cols, 2)))
 	converts := p.converts()
 	h.along = p.acs == size && !converts || converts || p.ars != size
-	if !converts && h.along && p.acs == size && cols == 1 {
-		if low := p.ars & 2047; low < 64 || low > 2048-64 { // lines of all rows compete for the same places of the L1
-			tallest = min(tallest, 10)
-		}
-	}
-	if p.k <= shallow { // to begin and end a tile takes longer than what is between
-		tallest = min(tallest, shallowRows)
-	}
-	h.rows = ceil(high, ceil(high, tallest))
+	h.rows = p.rowsOfTile(high, cols)
 	h.width = min(int64(m.widest(p.t, int(h.rows))), cols)
 	h.across = h.width * lanes
 	h.chunks, h.deep = max(1, ceil(p.k, chunk)), min(p.k, chunk)
@@ -67,82 +57,172 @@ func (p *product) shape(high, wide int64) (h shape) {
 	return h
 }
 
+// rowsOfTile is how many rows a tile of so many vectors has, or more: as many as registers
+// allow, dealt out evenly.
+func (p *product) rowsOfTile(high, cols int64) int64 {
+	tallest := p.lib.m.tallest(p.t, int(min(cols, 2)))
+	if cols == 1 && p.acs == p.t.size() && !p.converts() {
+		if low := p.ars & 2047; low < 64 || low > 2048-64 { // lines of all rows compete for the same places of the L1
+			tallest = min(tallest, 10)
+		}
+	}
+	if p.k <= shallow { // to begin and end a tile takes longer than what is between
+		tallest = min(tallest, shallowRows)
+	}
+	return ceil(high, ceil(high, tallest))
+}
+
 // leaves reports whether sums wait elsewhere than where the result goes.
 func (p *product) leaves() bool {
 	return p.ccs != p.t.size() || p.out.size != p.t.size() || p.out.convert != nil
 }
 
-// packed is a block of B that threads share: who needs it first packs it.
+// packed is a block of B that threads share: who needs a chunk of it first packs that.
 type packed struct {
 	shape
-	at    uintptr
-	state atomic.Int32
+	at     uintptr
+	chunks []atomic.Int32
 }
 
+// How far a chunk is.
 const (
 	packing = iota + 1
 	isPacked
 )
 
-// once packs the block, or waits until another thread, which has begun, has packed it. What is
-// nil is nobody else's.
-func (b *packed) once(pack func()) {
-	switch {
-	case b == nil:
-		pack()
-	case b.state.CompareAndSwap(0, packing):
-		defer b.state.Store(isPacked)
-		pack()
-	default:
-		for looks := 1; b.state.Load() != isPacked; looks++ {
-			if looks%(1<<14) == 0 { // seldom: the goroutine is bound to its thread, which others have to wake
-				runtime.Gosched()
-			}
-			workers.Pause()
+// packs packs a chunk if nobody has begun to.
+func (b *packed) packs(pc int64, pack func(pc int64)) bool {
+	if !b.chunks[pc].CompareAndSwap(0, packing) {
+		return false
+	}
+	defer b.chunks[pc].Store(isPacked)
+	pack(pc)
+	return true
+}
+
+// need returns when a chunk is packed. Those behind one that another thread packs are packed
+// meanwhile.
+func (b *packed) need(pc int64, pack func(pc int64)) {
+	state := &b.chunks[pc]
+	if b.packs(pc, pack) {
+		return
+	}
+	for next := pc + 1; state.Load() != isPacked && next < int64(len(b.chunks)); next++ {
+		b.packs(next, pack)
+	}
+	for looks := 1; state.Load() != isPacked; looks++ {
+		if looks%(1<<14) == 0 { // seldom: the goroutine is bound to its thread, which others have to wake
+			runtime.Gosched()
 		}
+		workers.Pause()
 	}
 }
 
 // share cuts the result into tasks that share packed blocks of B, a stretch of tasks for each
 // thread: one that is done with its own helps with another's, so that none waits long for one
-// that came late, or is slower. It reports whether B can be packed so.
+// that came late, or is slower. Of a B that is too large it leaves columns for later (advance).
+// It reports whether B can be packed so.
 func (r *launch) share(threads, want int64) bool {
 	p := &r.first
-	tile := 2 * int64(p.lib.m.lanes(p.t))
-	blocks := max(1, min(threads, p.n/(2*tile))) // none narrower than two tiles: more threads then share one
-	each := ceil(p.n, blocks)
-	blocks *= ceil(each, p.shape(p.m, each).perBlock)
-	wide := ceil(ceil(p.n, blocks), tile) * tile
-	h := p.shape(p.m, wide)
-	bytes := h.chunks * h.bBlock
-	across := ceil(p.n, wide)
-	if !h.held || across*bytes > maxShared {
-		return false
+	lanes := int64(p.lib.m.lanes(p.t))
+	tile := 2 * lanes
+	if bytes := p.n * p.k * p.t.size(); bytes > maxShared {
+		n := ceil(ceil(p.n, ceil(bytes, maxShared)), tile) * tile
+		r.later, p.n = p.n-n, n
 	}
+	h := p.shape(p.m, p.n)
 	unit := h.rows
-	for p.leaves() && unit%square(p.t) != 0 { // in whole squares
-		unit += h.rows
+	panel := unit
+	if p.leaves() { // in whole squares, several of which make a panel
+		unit = square(p.t)
+		panel = 3 * unit
 	}
-	down := max(1, min(want, threads*tasksOfSharer)/across)
+	blocks := max(1, min(threads, p.n/(2*tile))) // none narrower than two tiles: more threads then share one
+	blocks *= ceil(ceil(p.n, blocks), h.perBlock)
+	r.wide = min(ceil(ceil(p.n, blocks), tile)*tile, h.perBlock)
+	down := max(1, min(want, threads*tasksOfSharer)/ceil(p.n, r.wide))
+	r.high = max(p.m/down/panel, 1) * panel
+	if p.tileNanoseconds(p.m, p.n) < float64(threads)*longShare {
+		r.balance(&h, threads, tile, unit)
+	}
+	h = p.shape(p.m, r.wide)
+	h.rows = min(h.rows, p.rowsOfTile(min(r.high, p.m), ceil(r.wide, lanes)))
+	h.held = true
+	across := ceil(p.n, r.wide)
+	bytes := h.chunks * h.bBlock
 	holder := takeHolder(across * bytes)
 	at := holder.room(roomB, across*bytes)
 	if holder.err != nil { // each thread then packs its own, which is less
 		giveHolder(holder)
+		r.high, r.wide = p.m, p.n
 		return false
 	}
 	r.holder = holder
-	r.wide, r.across = wide, across
-	r.high = max(p.m/down/unit, 1) * unit
-	r.down = ceil(p.m, r.high)
+	r.across, r.down = across, ceil(p.m, r.high)
 	if int64(cap(r.packed)) < across {
 		r.packed = make([]packed, across)
 	}
 	r.packed = r.packed[:across]
-	for i := range r.packed {
-		b := &r.packed[i]
-		b.shape, b.at = h, at+uintptr(int64(i)*bytes)
-		b.state.Store(0)
+	if n := across * h.chunks; int64(cap(r.states)) < n {
+		r.states = make([]atomic.Int32, n)
 	}
+	for i := range r.packed {
+		first := int64(i) * h.chunks
+		r.packed[i] = packed{h, at + uintptr(int64(i)*bytes), r.states[first : first+h.chunks : first+h.chunks]}
+		for pc := range r.packed[i].chunks {
+			r.packed[i].chunks[pc].Store(0)
+		}
+	}
+	return true
+}
+
+// longShare is what a thread does of products, in nanoseconds, that are cut finely, whatever it
+// costs: then who is slow holds up nobody.
+const longShare = 500e3
+
+// What a call of a micro-kernel takes beside its steps, in nanoseconds, what a step takes as if
+// it were of so many rows more, and what a byte takes that is packed.
+const (
+	callNanoseconds = 150
+	rowsOfStep      = 2.5
+	packNanoseconds = 0.15
+)
+
+// balance finds other columns and rows for the tasks of so many threads, who share packed blocks
+// of columns, if they are done sooner with these: where there are few, all have as much to do
+// only if it is not cut into what would be best for each.
+func (r *launch) balance(h *shape, threads, tile, unit int64) {
+	p := &r.first
+	vector := h.across / h.width
+	cost := func(wide, high int64) float64 {
+		across := ceil(p.n, wide)
+		pack := packNanoseconds * float64(min(wide, p.n)*p.k*p.t.size()*ceil(across, threads)) / float64(min(max(1, threads/across), h.chunks))
+		rows := p.rowsOfTile(min(high, p.m), ceil(wide, vector))
+		panels := float64(ceil(min(high, p.m), rows))
+		task := panels * (callNanoseconds*float64(h.chunks) + p.tileNanoseconds(rows, min(wide, p.n))*(1+rowsOfStep/float64(rows)))
+		rounds := float64(ceil(across*ceil(p.m, high), threads))
+		return (rounds+0.5)*task + pack // some begin late, by half a task as it may be
+	}
+	best := 0.9 * cost(r.wide, r.high)
+	for wide := tile; wide < p.n+tile && (wide <= h.perBlock || wide == tile); wide += tile {
+		for i := int64(1); (i-1)*unit < p.m; i += (i + 3) / 4 {
+			if ns := cost(wide, i*unit); ns < best {
+				best, r.wide, r.high = ns, wide, i*unit
+			}
+		}
+	}
+}
+
+// advance goes on to the columns that were left for later. It reports whether there are any.
+func (r *launch) advance() bool {
+	r.giveBack()
+	p := &r.first
+	if r.later == 0 {
+		return false
+	}
+	p.b += uintptr(p.n * p.bcs)
+	p.c += uintptr(p.n * p.ccs)
+	p.n, r.later = r.later, 0
 	return true
 }
 

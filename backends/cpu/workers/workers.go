@@ -336,14 +336,25 @@ func (p *Pool) Awake() int {
 	return max(int(p.started.Load()-p.asleep.Load()-p.wanted.Load()), 0)
 }
 
+// Nanoseconds that sharing takes by itself, and of two threads, one of which is soon kept by
+// something else, rather more; and what each thread adds.
+const (
+	sharing  = 6e3
+	sharing2 = 10e3
+	eachMore = 400
+)
+
 // Alone returns how many nanoseconds of work a caller does as soon by itself as with others,
 // though they are awake: it takes some time to share it, and more the more they are.
 func Alone(threads int) float64 {
-	if threads == 1 {
+	switch threads {
+	case 1:
 		return math.Inf(1)
+	case 2:
+		return (sharing2 + 2*eachMore) / (1 - 1./2)
 	}
-	n := float64(threads)
-	return (10e3 + 400*n) / (1 - 1/n)
+	n := math.Min(float64(threads), 5) // where it is least
+	return (sharing + eachMore*n) / (1 - 1/n)
 }
 
 // Nanoseconds that it takes a worker that sleeps to be there, and that make a chunk where
@@ -355,12 +366,15 @@ const (
 
 // Share returns how many threads are to share so many nanoseconds of work, 1 if it is not
 // worth to share, and how many make a chunk that is worth fetching. Workers that sleep are
-// woken by what is short only if it comes again and again: for what then follows.
+// woken by what is short only if it comes again and again: for what then follows. Short work is
+// done soonest by few: of n threads, each does an nth part and adds to the time of all.
 func (p *Pool) Share(work float64) (threads int, chunk float64) {
 	threads = p.Threads()
-	switch {
-	case threads == 1 || work < Alone(threads):
+	if threads == 1 || work < Alone(threads) {
 		return 1, work
+	}
+	threads = max(2, min(threads, int(math.Sqrt(work/eachMore))))
+	switch {
 	case p.Awake() > 0:
 	case work >= sleepersTake:
 		return threads, sleepersTake / 2
