@@ -12,7 +12,7 @@ import (
 
 // go_buffer_allocate makes a buffer of length elements, zeroed unless flags has
 // HOLOGRAM_UNINITIALIZED. With HOLOGRAM_TRY it returns HOLOGRAM_BUSY at once if
-// it would take more than some microseconds.
+// it would take more than some 100 microseconds.
 //
 //export go_buffer_allocate
 func go_buffer_allocate(executor C.hologram_executor, length C.int64_t, dtype, flags C.int32_t, buffer_out *C.hologram_buffer) (status C.int32_t) {

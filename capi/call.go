@@ -15,7 +15,7 @@ import (
 // when the work is done, or queued on an asynchronous device, whose errors come
 // with the next call that waits; or with HOLOGRAM_PENDING if it takes more than
 // some milliseconds; or with HOLOGRAM_TRY HOLOGRAM_BUSY at once if it would take
-// more than some microseconds. executor 0 is the default executor.
+// more than some 100 microseconds. executor 0 is the default executor.
 //
 //export go_call
 func go_call(executor C.hologram_executor, args *C.hologram_call_args, event_out *C.hologram_event) (status C.int32_t) {

@@ -409,7 +409,7 @@ HOLOGRAM_API int32_t hologram_executor_kernel_stats(hologram_executor executor, 
 /* ---- buffer ---- */
 
 /* hologram_buffer_allocate makes a buffer of length elements, zeroed unless flags has HOLOGRAM_UNINITIALIZED. With
-   HOLOGRAM_TRY it returns HOLOGRAM_BUSY at once if it would take more than some microseconds. */
+   HOLOGRAM_TRY it returns HOLOGRAM_BUSY at once if it would take more than some 100 microseconds. */
 HOLOGRAM_API int32_t hologram_buffer_allocate(hologram_executor executor, int64_t length, int32_t dtype, int32_t flags,
     hologram_buffer *buffer_out);
 
@@ -522,7 +522,7 @@ HOLOGRAM_API int32_t hologram_program_stage(hologram_program program, const char
 
 /* hologram_call runs an operation of the library or launches a program. It returns when the work is done, or queued
    on an asynchronous device, whose errors come with the next call that waits; or with HOLOGRAM_PENDING if it takes
-   more than some milliseconds; or with HOLOGRAM_TRY HOLOGRAM_BUSY at once if it would take more than some
+   more than some milliseconds; or with HOLOGRAM_TRY HOLOGRAM_BUSY at once if it would take more than some 100
    microseconds. executor 0 is the default executor. */
 HOLOGRAM_API int32_t hologram_call(hologram_executor executor, const hologram_call_args *args, hologram_event *event_out);
 

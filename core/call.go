@@ -72,8 +72,11 @@ type Call struct {
 	Ordered bool
 }
 
-// quick is how long a call may take with Try, in nanoseconds as Cost estimates them.
-const quick = 20e3
+// quick is how long a call may take with Try, in nanoseconds as Cost estimates them: as
+// long as what backends/cpu lets others enter. Calls that they enter began as calls with
+// Try, so for less, some would never be entered; for more, callers would hold their locks,
+// as Python's, for what is not.
+const quick = 100e3
 
 // draft is a call on its way to room call, where it is prepared and bound.
 type draft struct {

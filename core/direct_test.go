@@ -52,6 +52,52 @@ func TestWhatIsPublishedEnds(t *testing.T) {
 	require.Equal(t, []int{1, 0, 1}, ended)
 }
 
+// TestWhatIsPublishedIsTried: callers have only those calls published that they could make
+// with Try, so that refuses none of them; and it refuses what takes long.
+func TestWhatIsPublishedIsTried(t *testing.T) {
+	ex, err := NewExecutor("cpu")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ex.Close()) }()
+	threads := ex.Device().Threads()
+	require.NoError(t, SetThreads(1)) // else what threads would share is not published
+	defer func() { require.NoError(t, SetThreads(threads)) }()
+	longest, refused := 0.0, 0
+	for n := int64(1 << 10); n <= 1<<21; n += n / 4 {
+		c := &Call{Op: opNamed(t, "vector_exp")}
+		for range 2 {
+			b, err := ex.Allocate(n, isa.F32, false)
+			require.NoError(t, err)
+			defer b.Free()
+			c.Operands = append(c.Operands, Operand{Buffer: b})
+		}
+		_, err := ex.Call(c)
+		require.NoError(t, err)
+		try := *c
+		try.Try = true
+		_, err = ex.Call(&try)
+		if CodeOf(err) == Busy {
+			refused++
+		} else {
+			require.NoError(t, err)
+		}
+		ex.Direct(c, func(d *Direct) func() {
+			took := 0.0
+			for _, s := range d.Steps {
+				took += s.Nanoseconds
+			}
+			if longest = max(longest, took); took > 0 {
+				require.Zero(t, refused, "%d elements, some %v ns", n, took)
+			}
+			return nil
+		})
+	}
+	require.Positive(t, refused)
+	if longest == 0 {
+		t.Skip("there is no machine code on " + ex.Device().Info.Name)
+	}
+	require.Greater(t, longest, quick/2)
+}
+
 // TestWhatIsNotPublished: calls that others are to be told of, wait for, or count.
 func TestWhatIsNotPublished(t *testing.T) {
 	ex, err := NewExecutor("cpu")
