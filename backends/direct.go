@@ -42,7 +42,7 @@ type Direct struct {
 	// Addresses go to a frame before each use: those of Launch.Slots, or its own.
 	Addresses []AddressPlace
 	// Params are where cells of Launch.Params go, those of signed integers extended by
-	// their signs and others by zeros to 64 bits. That of a 16-bit float has no place.
+	// their signs and others by zeros to 64 bits.
 	Params []ParamPlace
 	Words  []Word // what is to be written before each use
 	// Nanoseconds estimates how long it takes. Bounded: whatever the parameters.
@@ -78,10 +78,12 @@ type AddressPlace struct {
 	Offset int64
 }
 
-// ParamPlace is where a parameter of a type goes.
+// ParamPlace is where a parameter of a type goes. Single: a 16-bit float as the f32 that
+// it is.
 type ParamPlace struct {
 	Of, At int
 	Type   isa.Type
+	Single bool
 }
 
 // Word is 64 bits of a frame, from byte At on.

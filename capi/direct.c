@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "_cgo_export.h"
+#include "half.h"
 
 uint64_t hologram_buffers_freed;
 
@@ -84,8 +85,9 @@ static bool narrow(uint64_t *to, bool integer, int64_t whole, int64_t least, int
   return integer && whole >= least && whole <= most;
 }
 
-/* A call's number as machine code has it; false of what Go converts, or refuses. */
-static bool convert(const hologram_scalar *s, int32_t dtype, uint64_t *to) {
+/* A call's number as machine code has it, as_single: a float of 16 bits as the f32 that it is; false of what Go converts, or
+   refuses. */
+static bool convert(const hologram_scalar *s, int32_t dtype, bool as_single, uint64_t *to) {
   double value;
   float single;
   int64_t whole;
@@ -103,6 +105,11 @@ static bool convert(const hologram_scalar *s, int32_t dtype, uint64_t *to) {
       if (isinf(single) && (integer || !isinf(value))) return false;
       *to = 0;
       memcpy(to, &single, sizeof single);
+      return true;
+    case HOLOGRAM_F16:
+    case HOLOGRAM_BF16:
+      if (!(integer ? hologram_half_of(whole, dtype, to) : hologram_half(value, dtype, to))) return false;
+      if (as_single) *to = hologram_half_single(*to, dtype);
       return true;
     case HOLOGRAM_I8:
       return narrow(to, integer, whole, INT8_MIN, INT8_MAX);
@@ -144,7 +151,7 @@ static bool fits(const hologram_direct *d, const hologram_call_args *a) {
 static bool run(const hologram_direct *d, const hologram_call_args *a) {
   for (int i = 0; i < d->num_params; i++) {
     const hologram_direct_param *p = &d->params[i];
-    if (!convert(&a->scalars[p->scalar], p->dtype, (uint64_t *)p->to)) return false;
+    if (!convert(&a->scalars[p->scalar], p->dtype, p->single, (uint64_t *)p->to)) return false;
   }
   for (int i = 0; i < d->num_bases; i++) {
     const hologram_direct_base *b = &d->bases[i];

@@ -351,7 +351,7 @@ func (p *parts) add(d *core.Direct, s *core.DirectStep) {
 		}
 	}
 	for _, x := range s.Params {
-		p.params = append(p.params, C.hologram_direct_param{to: to(x.At), scalar: C.int32_t(x.Scalar), dtype: C.int32_t(d.Scalars[x.Scalar])})
+		p.params = append(p.params, C.hologram_direct_param{to: to(x.At), scalar: C.int32_t(x.Scalar), dtype: C.int32_t(d.Scalars[x.Scalar]), single: flag(x.Single)})
 	}
 	for _, w := range s.Words {
 		p.resets = append(p.resets, C.hologram_direct_word{to: to(w.At), value: C.uint64_t(w.Value)})

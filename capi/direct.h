@@ -44,10 +44,10 @@ typedef struct {
   int32_t operand;
 } hologram_direct_base;
 
-/* A number, converted to a dtype, is written there. */
+/* A number, converted to a dtype, is written there; single: see backends' ParamPlace. */
 typedef struct {
   uintptr_t to;
-  int32_t scalar, dtype;
+  int32_t scalar, dtype, single;
 } hologram_direct_param;
 
 /* A value is written there, which may itself be where something is in the call's own memory. */

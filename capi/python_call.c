@@ -2,9 +2,10 @@
    anything else goes with the same arguments to a function of Python, which says what is wrong or finds another way. */
 #include "python_call.h"
 
-
 #include <math.h>
 #include <string.h>
+
+#include "half.h"
 
 /* ---- numbers ---- */
 
@@ -46,34 +47,6 @@ outcome request_number(request *r, py_object *o) {
   return DONE;
 }
 
-/* The cell of a 16-bit float: rounded once, to nearest, ties to even. What is beyond its range is to be refused. */
-static outcome cell_of_half(double value, int32_t dtype, uint64_t *to) {
-  int digits = dtype == HOLOGRAM_BF16 ? 7 : 10, least = dtype == HOLOGRAM_BF16 ? -126 : -14; /* of normal exponents */
-  uint64_t bits, sign, digit, rest, infinite = dtype == HOLOGRAM_BF16 ? 0x7f80 : 0x7c00;
-  int exponent, shift;
-  memcpy(&bits, &value, sizeof bits);
-  sign = bits >> 63 << 15;
-  exponent = (int)(bits >> 52 & 2047) - 1023;
-  if (exponent == 1024) {
-    *to = isinf(value) ? sign | infinite : infinite | 1u << (digits - 1);
-    return DONE;
-  }
-  bits &= (1ull << 52) - 1;
-  if (exponent == -1023) {
-    exponent = -1022; /* a subnormal double */
-  } else {
-    bits |= 1ull << 52;
-  }
-  shift = 52 - digits + (exponent < least ? least - exponent : 0);
-  if (shift > 54) shift = 54; /* less than half of the least: 0 */
-  digit = bits >> shift;
-  rest = bits & ((1ull << shift) - 1);
-  if (rest > 1ull << (shift - 1) || (rest == 1ull << (shift - 1) && (digit & 1))) digit++;
-  digit += (uint64_t)(exponent < least ? 0 : exponent - least) << digits; /* the first digit is of the exponent */
-  *to = sign | digit;
-  return digit < infinite ? DONE : SURPRISE;
-}
-
 /* The cell of a number in a dtype that holds it; what is to be refused is Python's. */
 static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
   int bits = 8 << (dtype - 1) % 4;
@@ -84,7 +57,7 @@ static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
   if (o->type == py.PyFloat_Type) {
     value = single = 0;
     value = py.PyFloat_AsDouble(o);
-    if (dtype == HOLOGRAM_F16 || dtype == HOLOGRAM_BF16) return cell_of_half(value, dtype, to);
+    if (dtype == HOLOGRAM_F16 || dtype == HOLOGRAM_BF16) return hologram_half(value, dtype, to) ? DONE : SURPRISE;
     if (dtype != HOLOGRAM_F64 && dtype != HOLOGRAM_F32) return SURPRISE;
     single = (float)value;
   } else {
@@ -104,10 +77,7 @@ static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
       return DONE;
     }
     value = (double)whole;
-    if (dtype == HOLOGRAM_F16 || dtype == HOLOGRAM_BF16) {
-      if (whole > 1ll << 53 || whole < -(1ll << 53)) return SURPRISE; /* it would be rounded twice */
-      return cell_of_half(value, dtype, to);
-    }
+    if (dtype == HOLOGRAM_F16 || dtype == HOLOGRAM_BF16) return hologram_half_of(whole, dtype, to) ? DONE : SURPRISE;
     if (dtype != HOLOGRAM_F64 && dtype != HOLOGRAM_F32) return SURPRISE;
     single = (float)whole; /* rounded once */
   }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
-	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
@@ -71,9 +70,7 @@ func (k *kernel) Direct(l *backends.Launch, on backends.Stream) (parts []backend
 		d.Frame = binary.NativeEndian.AppendUint64(d.Frame, 0)
 	}
 	for i, t := range k.ir.ParamTypes {
-		if t != isa.F16 && t != isa.BF16 {
-			d.Params = append(d.Params, backends.ParamPlace{Of: i, At: len(d.Frame), Type: t})
-		}
+		d.Params = append(d.Params, backends.ParamPlace{Of: i, At: len(d.Frame), Type: t})
 		d.Frame = binary.NativeEndian.AppendUint64(d.Frame, l.Params[i])
 	}
 	d.Release = func() {

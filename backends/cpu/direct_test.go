@@ -12,6 +12,7 @@ import (
 	"github.com/hologram-project/hologram/backends/conformance"
 	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/fpenv"
+	"github.com/hologram-project/hologram/isa"
 )
 
 // entering is the backend whose launches are entered by their callers where they can
@@ -116,6 +117,8 @@ func enterPart(d *backends.Direct, frame unsafe.Pointer, l *backends.Launch) boo
 		x := l.Params[p.Of]
 		if by := 64 - p.Type.Bits(); p.Type.Signed() {
 			x = uint64(int64(x) << by >> by)
+		} else if p.Single {
+			x = isa.Convert(isa.F32, p.Type, x)
 		}
 		*cell(p.At) = x
 	}

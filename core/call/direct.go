@@ -1,6 +1,7 @@
 package call
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/hologram-project/hologram/backends"
@@ -15,7 +16,7 @@ import (
 type Direct struct {
 	Steps     []DirectStep // to be run one after the other; none: such calls are not to be entered, nor asked for again
 	Operands  []DirectOperand
-	Scalars   []isa.Type // integers, f32 or f64, to which the call's numbers are converted
+	Scalars   []isa.Type // to which the call's numbers are converted
 	Checks    []DirectCheck
 	Workspace int64 // bytes that the steps take beside the operands; what they leave there nobody reads
 	// Space is where the workspace is, on a device that works by itself; 0: anywhere.
@@ -38,8 +39,12 @@ type DirectStep struct {
 	Params []DirectParam
 }
 
-// DirectParam says which of the call's numbers goes to byte At of a frame.
-type DirectParam struct{ At, Scalar int }
+// DirectParam says which of the call's numbers goes to byte At of a frame; Single is
+// backends.ParamPlace's.
+type DirectParam struct {
+	At, Scalar int
+	Single     bool
+}
 
 // DirectOperand is what an operand's address is to be: a multiple of Align, and not null.
 // Its elements have Size bytes.
@@ -172,16 +177,11 @@ func (d *DirectStep) bind(p *Prepared, s *step) bool {
 		d.Bases = append(d.Bases, place)
 	}
 	for _, x := range s.params {
-		at := -1
-		for _, place := range d.Direct.Params {
-			if place.Of == x.param {
-				at = place.At
-			}
-		}
-		if at < 0 {
+		i := slices.IndexFunc(d.Direct.Params, func(place backends.ParamPlace) bool { return place.Of == x.param })
+		if i < 0 {
 			return false
 		}
-		d.Params = append(d.Params, DirectParam{At: at, Scalar: x.scalar})
+		d.Params = append(d.Params, DirectParam{At: d.Direct.Params[i].At, Scalar: x.scalar, Single: d.Direct.Params[i].Single})
 	}
 	return true
 }
@@ -206,7 +206,7 @@ func (d *Direct) addOperands() bool {
 func (d *Direct) addScalars() bool {
 	for i := range d.p.scalars {
 		use := &d.p.scalars[i]
-		if use.boolean || !use.t.Integer() && use.t != isa.F32 && use.t != isa.F64 {
+		if use.boolean {
 			return false
 		}
 		d.Scalars = append(d.Scalars, use.t)

@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/isa"
 )
 
 // directRows is how many rows that have to be calls of their own are entered directly.
@@ -56,9 +55,8 @@ func (f *frame) direct(ns float64) backends.Direct {
 		}
 	}
 	for i := range l.Params {
-		if t := k.p.fn.ParamTypes[i]; t != isa.F16 && t != isa.BF16 {
-			d.Params = append(d.Params, backends.ParamPlace{Of: i, At: int(r.v.lay.params) + 8*i, Type: t})
-		}
+		t := k.p.fn.ParamTypes[i]
+		d.Params = append(d.Params, backends.ParamPlace{Of: i, At: int(r.v.lay.params) + 8*i, Type: t, Single: half(t) && !r.v.halves})
 	}
 	again := []int32{argEnded} // and argKind beside it
 	if r.width > 0 {           // where code steps on from block to block
