@@ -83,6 +83,14 @@ def allocate(
         arrays: What it is made of element by element: it is in the order of those of numpy's that have its shape, if
             that is one, without gaps. Others don't matter.
     """
+    if type(like) is np.ndarray and executor.host_visible:
+        flags = like.flags
+        if like.size and not (like.shape == shape and (flags.c_contiguous or (len(shape) < 3 and not flags.forc))):
+            whole = [array for array in arrays if type(array) is np.ndarray and array.shape == shape]
+            first = whole[0].strides if whole else ()
+            if whole and all(array.strides == first for array in whole) and np.empty_like(whole[0]).strides == first:
+                return np.empty_like(whole[0], dtype)
+        return np.empty(shape, dtype)
     if isinstance(like, Buffer):
         if 0 in shape:
             with executor.allocate(1, dtype, zero=False) as one:  # a device may not see numpy's memory
@@ -95,11 +103,6 @@ def allocate(
         return _foreign.empty_cupy(like, shape, dtype)
     if not executor.host_visible:
         return allocate(executor.allocate(1, dtype, zero=False), shape, dtype, executor)
-    if type(like) is np.ndarray and like.size and not (like.flags.c_contiguous and like.shape == shape):
-        whole = [array for array in arrays if type(array) is np.ndarray and array.shape == shape]
-        first = whole[0].strides if whole else ()
-        if whole and all(array.strides == first for array in whole) and np.empty_like(whole[0]).strides == first:
-            return np.empty_like(whole[0], dtype)
     return np.empty(shape, dtype)
 
 

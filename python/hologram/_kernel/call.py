@@ -14,6 +14,7 @@ import numpy as np
 
 from hologram._built import is_number
 from hologram._dtypes import NAMES, dtype_of_code
+from hologram._ffi import native
 from hologram._kernel.arrays import ARRAYS, HOST, is_array, stand_in, usable
 from hologram._kernel.integers import Numbers
 from hologram._kernel.ir import Place
@@ -43,6 +44,16 @@ _DEEPEST = 32
 _OTHER = object()
 
 
+_Picker = Callable[["Sequence[Any]"], "tuple[Any, ...]"]
+
+
+def _picker(places: Sequence[int]) -> _Picker:
+    """Return what picks items of a sequence by their places."""
+    if len(places) > 1:
+        return operator.itemgetter(*places)
+    return (lambda values: (values[places[0]],)) if places else lambda values: ()
+
+
 class Compiled(NamedTuple):
     """A program and how to call it."""
 
@@ -54,6 +65,16 @@ class Compiled(NamedTuple):
     outputs: list[tuple[str, np.dtype[Any]]]
     several: bool
     lines: dict[int, Place]  # of the Python code that the text's lines come of
+    arrays: _Picker  # of the arguments those that slots take
+    scalars: _Picker  # of the arguments, and of what is computed behind them, those that parameters take
+
+
+class _Ready(NamedTuple):
+    """What the types and dtypes of a call's arguments and outputs decide."""
+
+    compiled: Compiled
+    first: int  # the place of the first array
+    others: list[int]  # those of the others, of the outputs too
 
 
 class Kernel:
@@ -76,10 +97,12 @@ class Kernel:
         self._name = re.sub(r"\W", "_", getattr(function, "__name__", "kernel"), flags=re.ASCII).strip("_") or "kernel"
         self._function = function = getattr(function, "of_values", function)
         self._signature = Signature(self._name, function, static)
-        self._simple = self._signature.positional and not self._signature.static and not self._signature.annotated
+        self._simple = self._signature.positional and not self._signature.static
+        annotated = self._signature.annotated
+        self._annotated = [i for i, name in enumerate(self._signature.names) if name in annotated]
         self._body: Optional[Body] = None
         self._cache: dict[Any, Compiled] = {}
-        self._ready: dict[Any, tuple[Compiled, int, list[int]]] = {}  # by what is quick to find out
+        self._ready: dict[Any, _Ready] = {}  # by what is quick to find out
         self._last: Optional[Compiled] = None
         self._watched: Optional[dict[object, Callable[[], object]]] = None  # looks at the names outside, by these
         self._outside: tuple[list[object], tuple[object, ...]] = [], ()  # what they saw last, and what it comes to
@@ -175,15 +198,19 @@ class Kernel:
         except HologramError as error:
             raise type(error)(f"{self._name}: {error}") from None
         place = {name: i for i, name in enumerate(atlas)}
+        computed = [name for name in trace.params if name not in given]
+        cells = given | {name: len(values) + i for i, name in enumerate(computed)}
         return Compiled(
             Program(text, file=f"<kernel {self._name}>"),
             text,
-            [*trace.slots, *given, *(p for p in trace.params if p not in given), *(name for name, _ in outputs)],
+            [*trace.slots, *given, *computed, *(name for name, _ in outputs)],
             [*(place[name] for name in trace.slots), *given.values()],
             numbers if len(numbers) else None,
             [(name, BOOL if type == PRED else dtype_of_code(NAMES.index(type) + 1)) for name, type in outputs],
             several,
             written,
+            _picker([place[name] for name in trace.slots]),
+            _picker([cells[name] for name in trace.params]),
         )
 
     def _call(self, trace: Trace, names: list[str], values: list[Any]) -> Any:
@@ -262,33 +289,32 @@ class Kernel:
         Returns:
             out, or what was made for the results: a tuple if the function returns one. A number if there is no array.
         """
-        key = None
-        if self._simple and not keywords:
-            # Most calls are such as one before: of the same types and dtypes, and of arrays of one shape.
-            found = [value.dtype if type(value) in ARRAYS else type(value) for value in arguments]
-            found.append(out.dtype if type(out) in ARRAYS else type(out))
+        outs = None if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        # Most calls are such as one before, of the same types and dtypes: what these decide is known of it.
+        key, placed = None, self._placed(arguments, keywords)
+        if placed is not None and outs != ():
+            all_values = placed if outs is None else (*placed, *outs)
+            found = [value.dtype if type(value) in ARRAYS else type(value) for value in all_values]
             if self._watched != {}:
-                found += self._numbers_outside()
+                found.append(self._numbers_outside())
             key = tuple(found)
             ready = self._ready.get(key)
             if ready is not None:
-                compiled, first, others = ready
-                shape = arguments[first].shape
-                for i in others:
-                    if arguments[i].shape != shape:
+                like = all_values[ready.first]
+                shape = like.shape
+                for i in ready.others:
+                    if all_values[i].shape != shape:
+                        arrays = [value for value in placed if type(value) in ARRAYS]
+                        shape = self._shape(arrays, outs)
                         break
-                else:
-                    if out is None or out.shape == shape:
-                        if executor is None and type(out) in HOST and HOST.issuperset(map(type, arguments)):
-                            executor = default_executor(1)
-                        outs = None if out is None else (out,)
-                        return self._run(compiled, arguments, arguments[first], shape, out, outs, executor)
+                if executor is None and HOST.issuperset(map(type, all_values)):
+                    executor = default_executor(1)
+                return self._run(ready.compiled, placed, like, shape, out, outs, executor)
         names, values = self._signature.flat(arguments, keywords)
         for value in values:
             if isinstance(value, Value):
                 alone(self._name, out, executor)
                 return self._inline(names, values)
-        outs = None if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
         for result in outs or ():
             if not is_array(result):
                 raise DTypeError(f"{self._name}: out is {result!r}; expected an array, or a tuple of them for several")
@@ -297,18 +323,28 @@ class Kernel:
         given = [usable(value) for value in values]
         compiled = self._compiled(names, given, outs)
         arrays = [v for n, v in zip(names, given) if n not in self._signature.static and is_array(v)]
-        places = [i for i, value in enumerate(values) if type(value) in ARRAYS]
         HOST.update({type(value) for value in values if isinstance(value, np.generic)})
-        plain = all(type(value) in ARRAYS or type(value) in HOST for value in values)
-        if (
-            key is not None
-            and len(values) == len(arguments)
-            and places
-            and plain
-            and (out is None or type(out) in ARRAYS)
-        ):
-            self._ready[key] = (compiled, places[0], places[1:])
+        if key is not None:
+            self._know(key, compiled, values, outs or ())
         return self._run(compiled, given, like, self._shape(arrays, outs), out, outs, executor)
+
+    def _placed(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> Optional[Sequence[Any]]:
+        """Return a call's arguments by place, if their types and dtypes may decide all but shapes and numbers."""
+        if not self._simple:
+            return None
+        if not keywords and len(arguments) == len(self._signature.names):
+            return arguments
+        return self._signature.placed(arguments, keywords)
+
+    def _know(self, key: Any, compiled: Compiled, values: list[Any], outs: tuple[Any, ...]) -> None:
+        """Keep what a key says of calls such as one with these values, if it says all."""
+        places = [i for i, value in enumerate(values) if type(value) in ARRAYS]
+        # An array may stand for a number that is annotated as one, if it has no dimensions: no dtype says that.
+        if not places or any(i in places for i in self._annotated):
+            return
+        if all(type(v) in ARRAYS or type(v) in HOST for v in values) and all(type(o) in ARRAYS for o in outs):
+            places += range(len(values), len(values) + len(outs))
+            self._ready[key] = _Ready(compiled, places[0], places[1:])
 
     def _run(
         self,
@@ -329,12 +365,13 @@ class Kernel:
             )
         results = outs or tuple([allocate(like, shape, dtype, executor, values) for _, dtype in compiled.outputs])
         if 0 not in shape:
-            given = [values[i] for i in compiled.places]
-            if compiled.numbers is not None:
-                given += compiled.numbers(values)
-            bindings = dict(zip(compiled.names, [*given, *results]))
+            cells = values if compiled.numbers is None else [*values, *compiled.numbers(values)]
             try:
-                executor.launch(compiled.program, bindings)  # on the shape of the results
+                arrays = (*compiled.arrays(values), *results)
+                if not native.launch_each(executor, compiled.program, arrays, compiled.scalars(cells)):
+                    # What is left to Python is called by names, which errors tell; on the shape of the results.
+                    given = [*[values[i] for i in compiled.places], *cells[len(values) :], *results]
+                    executor.launch(compiled.program, dict(zip(compiled.names, given)))
             except ProgramFault as fault:
                 told(fault, self._name, compiled.lines.get(fault.line or 0), shape)
                 raise

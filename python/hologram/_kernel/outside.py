@@ -61,6 +61,8 @@ def look(function: types.FunctionType, found: dict[object, Callable[[], object]]
     Left out are modules, and what functions that don't change name. Seen are functions that were looked at.
     """
     seen.add(function)
+    if (function.__module__ or "").partition(".")[0] in _OURS:
+        return
     space = function.__globals__
     looks: dict[object, Callable[[], object]] = {
         (function, name): functools.partial(space.get, name, _ABSENT)
@@ -75,8 +77,7 @@ def look(function: types.FunctionType, found: dict[object, Callable[[], object]]
         found.setdefault(key, value_of)
         inner = inspect.unwrap(value) if callable(value) else None
         if isinstance(inner, types.FunctionType) and inner not in seen:
-            if (inner.__module__ or "").partition(".")[0] not in _OURS:
-                look(inner, found, seen)
+            look(inner, found, seen)
 
 
 def _names(code: types.CodeType) -> set[str]:

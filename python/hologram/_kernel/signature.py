@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
@@ -68,15 +68,33 @@ class Signature:
             if given not in self.parameters:
                 raise InvalidArgumentError(f"kernel {name}: static names {given!r}, which is no parameter")
         self.positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in self.parameters.values())
+        self._named = {n for n, p in self.parameters.items() if p.kind is not p.POSITIONAL_ONLY}
+        self._defaults = {n: p.default for n, p in self.parameters.items() if p.default is not p.empty}
 
     def __str__(self) -> str:
         """Return it as Python shows it."""
         return str(self.python)
 
+    def placed(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> Optional[list[Any]]:
+        """Return a call's arguments by place, defaults included; None where they are wrong, or may be variadic."""
+        if not self.positional or len(arguments) > len(self.names):
+            return None
+        values, left = list(arguments), len(keywords)
+        for name in self.names[len(arguments) :]:
+            if name in keywords and name in self._named:
+                values.append(keywords[name])
+                left -= 1
+            elif name in self._defaults:
+                values.append(self._defaults[name])
+            else:
+                return None
+        return None if left else values
+
     def flat(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[str], list[Any]]:
         """Return names and values of a call's arguments, defaults included and *arguments one by one."""
-        if self.positional and not keywords and len(arguments) == len(self.names):
-            return self.names, list(arguments)
+        placed = self.placed(arguments, keywords)
+        if placed is not None:
+            return self.names, placed
         for name in keywords:
             if name not in self.parameters:
                 raise DTypeError(f"{self.name}: {unknown(name, self.python)}")

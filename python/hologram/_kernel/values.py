@@ -552,4 +552,7 @@ def trace_of(*things: object) -> Optional[Trace]:
 
     The trace that runs is no answer: a signal's handler may call while it does.
     """
-    return next((thing.trace for thing in things if isinstance(thing, Value)), None)
+    for thing in things:
+        if isinstance(thing, Value):
+            return thing.trace
+    return None

@@ -1,0 +1,302 @@
+"""What is known of calls of kernels that were made before: it decides for calls such as these, and for no others."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hologram
+from hologram._ffi import native
+from hologram._kernel.call import Kernel
+
+NAN = float("nan")
+
+
+def plain(x: Any, y: Any, k: Any) -> Any:
+    return x * k + y
+
+
+def weak(x: Any, y: Any, k: float) -> Any:
+    return x * k + y
+
+
+def whole(x: Any, y: Any, k: int) -> Any:
+    return x * (k + 1) + y
+
+
+def typed(x: Any, y: Any, k: np.float32) -> Any:
+    return x * k + y
+
+
+def truth(x: Any, y: Any, k: bool) -> Any:
+    return hologram.where(k, x, y)
+
+
+def usual(x: Any, y: Any, k: Any = 0.5) -> Any:
+    return x * k + y
+
+
+def placed(x: Any, y: Any, /, k: Any = 2) -> Any:
+    return x * k + y
+
+
+def several(x: Any, y: Any, k: float) -> Any:
+    return x * k + y, x - y
+
+
+def all_of_one(x: Any, y: Any, k: Any) -> Any:
+    return (x * k - y,)
+
+
+FUNCTIONS = [plain, weak, whole, typed, truth, usual, placed, several, all_of_one]
+NUMBERS: list[Any] = [
+    *(0, 1, -3, 1 << 31, (1 << 63) - 1, 1 << 63, -(1 << 63) - 1, 1 << 70, 10**400),
+    *(0.0, -0.0, 0.1, 3e38, 1e39, 1e-46, NAN, float("inf"), -float("inf")),
+    *(True, False, np.True_, np.float16(0.1), np.float32(0.1), np.float64(0.1), np.float32("nan")),
+    *(np.int8(-7), np.int64(1 << 62), np.uint64((1 << 64) - 1), np.complex64(1), np.longdouble(1)),
+    *(None, "1", np.array(3.0), np.array(3), np.array([2.0]), [1.0]),
+]
+
+
+def counted(kernel: Any, patch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which every call is added of which not all is known."""
+    calls: list[str] = []
+    compiled = Kernel._compiled
+
+    def counting(self: Kernel, *arguments: Any) -> Any:
+        if self is kernel:
+            calls.append(self._name)
+        return compiled(self, *arguments)
+
+    patch.setattr(Kernel, "_compiled", counting)
+    return calls
+
+
+def outcome(call: Callable[[], Any], outs: list[Any]) -> tuple[object, ...]:
+    """Return all that a call did: its result or its error, and what it wrote."""
+    made: object
+    try:
+        result = call()
+        made = [(type(r), r.dtype, r.shape, r.tobytes()) for r in (result if isinstance(result, tuple) else (result,))]
+        made = type(result), made
+    except Exception as error:  # of whatever kind: both ways raise the same
+        made = type(error), re.sub(r"(?s)\n  at .*", "", str(error))
+    return made, [np.asarray(out).tobytes() for out in outs]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1"])
+def test_numbers_are_those_of_each_call(function: Any, dtype: str) -> None:
+    """Their values, and the types that they have: a program of an int is no program of a float."""
+    kept, x = hologram.kernel(function), np.arange(1, 5).astype(dtype)
+    y = x[::-1].copy()
+    rng = random.Random(0)
+    order = [*NUMBERS, *rng.sample(NUMBERS, len(NUMBERS)), *NUMBERS]
+    for number, named in zip(order, itertools.cycle((False, True, False))):
+        arguments = {"k": number} if named else {}
+        positional = (x, y) if named else (x, y, number)
+        expected = outcome(lambda: hologram.kernel(function)(*positional, **arguments), [])  # noqa: B023
+        assert outcome(lambda: kept(*positional, **arguments), []) == expected, number  # noqa: B023
+
+
+def ways(x: Any, results: int) -> list[tuple[str, Callable[[], Any]]]:
+    """Return outs of all kinds, the wrong ones among them, and how many arrays each has."""
+    fixed = np.zeros_like(x)
+    fixed.flags.writeable = False
+    memory = np.zeros(16, x.dtype)
+    array = lambda *shape: np.zeros(shape or x.shape, x.dtype)  # noqa: E731
+    return [
+        ("none", lambda: None),
+        ("one", array),
+        ("tuple", lambda: tuple(array() for _ in range(results))),
+        ("list", lambda: [array() for _ in range(results)]),
+        ("too many", lambda: tuple(array() for _ in range(results + 1))),
+        ("empty", lambda: ()),
+        ("wider", lambda: tuple(array(2, *x.shape) for _ in range(results))),
+        ("shorter", lambda: tuple(array(2) for _ in range(results))),
+        ("of two shapes", lambda: (array(), *(array(2, *x.shape) for _ in range(results - 1)))),
+        ("twice the same", lambda: (array(),) * 2),
+        ("overlapping", lambda: tuple(memory[i : i + x.size] for i in range(results))),
+        ("apart", lambda: tuple(memory[2 * i :: 4][: x.size] for i in range(results))),
+        ("read-only", lambda: tuple(fixed for _ in range(results))),
+        ("of another type", lambda: tuple(np.zeros(x.shape, "f8") for _ in range(results))),
+        ("of no such type", lambda: tuple(np.zeros(x.shape, "i4") for _ in range(results))),
+        ("no array", lambda: tuple(3 for _ in range(results))),
+        ("a list in a list", lambda: tuple([0.0] * x.size for _ in range(results))),
+        ("strided", lambda: tuple(np.zeros((x.size, 3), x.dtype)[:, 1] for _ in range(results))),
+    ]
+
+
+@pytest.mark.parametrize("function", [plain, weak, several, all_of_one], ids=lambda f: f.__name__)
+def test_outputs_of_all_kinds(function: Any) -> None:
+    kept, x, y = hologram.kernel(function), np.arange(1, 5, dtype="f4"), np.full(4, 0.5, "f4")
+    names = ways(x, 2 if function is several else 1)
+    rng = random.Random(1)
+    done = set()
+    for name, make in [*names, *rng.sample(names, len(names)), *names]:
+        results = []
+        for kernel in (hologram.kernel(function), kept):
+            out = make()
+            outs = [o for o in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(o, np.ndarray)]
+            for each in outs:
+                if each.flags.writeable:
+                    each[...] = 0
+            returned: list[Any] = []
+
+            def call() -> Any:
+                returned.append(kernel(x, y, 2.5, out=out))  # noqa: B023
+                return tuple(outs) if isinstance(out, (tuple, list)) else returned[0]  # noqa: B023
+
+            results.append(outcome(call, outs))
+            if returned and out is not None:
+                assert returned[0] is out
+            if returned:
+                done.add(name)
+        assert results[0] == results[1], name
+    some = {"none", "tuple", "list", "wider", "of another type", "apart", "strided"}
+    assert done == some | (set() if function is several else {"one", "of two shapes", "overlapping"})
+
+
+def test_operands_that_share_memory() -> None:
+    """An output may be an input, of which nothing else may be written: that is looked at in each call."""
+    f, memory = hologram.kernel(several), np.arange(32, dtype="f4")
+    x, y = memory[:8], memory[8:16]
+    first, second = memory[16:24], memory[24:]
+    for _ in range(3):
+        f(x, y, 2.0, out=(first, second))
+        assert (first == x * 2 + y).all() and (second == x - y).all()
+        for wrong in ((first, first), (memory[4:12], second), (first, memory[20:28]), (memory[1:9], second)):
+            before = memory.copy()
+            with pytest.raises(ValueError, match="overlaps"):
+                f(x, y, 2.0, out=wrong)
+            assert (memory == before).all()
+    expected = x * 2 + y, x - y
+    f(x, y, 2.0, out=(x, y))
+    assert (x == expected[0]).all() and (y == expected[1]).all()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_what_was_called_before_is_known(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with other numbers of its types, other shapes, and arguments by name."""
+    f, x, y = hologram.kernel(function), np.ones(6, "f4"), np.ones(6, "f4")
+    calls = counted(f, monkeypatch)
+    results = 2 if function is several else 1
+    number: Any = True if function is truth else 3 if function is whole else 0.5
+
+    def outs() -> Any:
+        made = tuple(np.empty((2, 3), "f4") for _ in range(results))
+        return made if results > 1 or function is all_of_one else made[0]
+
+    def all_ways(number: Any) -> None:
+        f(x, y, number)
+        f(x, y, k=number)
+        for shape in ((6,), (2, 3)):
+            f(x.reshape(shape), y.reshape(shape), number)
+        f(x.reshape(2, 3), y[:3], number)
+        f(x.reshape(2, 3), y.reshape(2, 3)[::-1], number, out=outs())
+        f(y[:3], y[:3], number, out=outs())
+
+    all_ways(number)
+    assert calls
+    calls.clear()
+    all_ways(number)
+    all_ways(type(number)(0))
+    assert not calls
+
+
+def test_an_array_for_a_number_is_looked_at_each_time() -> None:
+    """It has to have no dimensions."""
+    f = hologram.kernel(weak)
+    for _ in range(3):
+        assert f(np.float64(2) * np.ones(()), np.ones(()), np.array(0.5)) == 2
+        with pytest.raises(TypeError, match=r"k: it is a ndarray; expected a number \(float\), as annotated"):
+            f(np.ones(3), np.ones(3), np.ones(3))
+
+
+def test_arguments_that_are_not_the_kernel_s() -> None:
+    """They are refused beside what is known."""
+    f, x = hologram.kernel(placed), np.ones(3)
+    for _ in range(3):
+        assert f(x, x, 3).tolist() == f(x, x, k=3).tolist() == [4, 4, 4]
+        assert f(x, x).tolist() == [3, 3, 3]
+        for arguments, keywords in (
+            ((x, x, 3), {"k": 3}),
+            ((x, x, 3), {"m": 1}),
+            ((x,), {"y": x}),
+            ((x, x, 3, x), {}),
+            ((x,), {}),
+        ):
+            with pytest.raises(TypeError, match=r"^placed: .*(argument|keyword|no parameter m)"):
+                f(*arguments, **keywords)
+        with pytest.raises(TypeError, match="executor is 3; expected an Executor"):
+            f(x, x, 3, executor=3)  # type: ignore[arg-type]
+
+
+def test_numbers_that_are_computed_of_arguments() -> None:
+    """Ints of Python's have no size: what comes of them is computed for each call, and refused if it does not fit."""
+    f, x = hologram.kernel(whole), np.ones(3, "i4")
+    for _ in range(3):
+        for k in (1, -5, (1 << 31) - 2):
+            assert f(x, x, k).tolist() == [int(np.int32((k + 2) - (1 << 32) * (k + 2 >= 1 << 31)))] * 3
+        with pytest.raises(ValueError, match=r"k \+ 1 is 2147483648, and meets i32 here"):
+            f(x, x, (1 << 31) - 1)
+        with pytest.raises(ValueError, match="is 1180591620717411303425, and meets i32 here"):
+            f(x, x, 1 << 70)
+
+
+def test_names_outside_are_looked_at_beside_numbers_and_outputs() -> None:
+    factor: Any = 2
+
+    @hologram.kernel
+    def f(x: Any, k: float) -> Any:
+        return x * factor, x + k
+
+    x, outs = np.ones(3), (np.zeros(3), np.zeros(3))
+    for factor in (2, 3.5, -0.0, 0.0, 2, NAN):
+        for _ in range(3):
+            assert f(x, 1.0, out=outs) is outs
+            assert outs[0].tobytes() == (x * factor).tobytes() and (outs[1] == 2).all()
+
+
+def test_what_does_not_say_its_dtype_at_once_is_asked_each_time() -> None:
+    class Foreign:
+        def __init__(self, array: np.ndarray[Any, Any]) -> None:
+            self.array = array
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    f, x = hologram.kernel(plain), np.arange(3, dtype="f4")
+    for dtype in ("f4", "f8", "i4", "f4", "u1"):
+        for k in (2, 0.5):
+            other = np.arange(3, 6).astype(dtype)
+            expected = hologram.kernel(plain)(x, other, k)
+            found = f(x, Foreign(other), k)
+            assert found.dtype == expected.dtype
+            assert found.tolist() == expected.tolist()
+
+
+def test_buffers_choose_the_executor() -> None:
+    """Beside arrays of numpy's too, of the same dtypes as calls that are known."""
+    f, x = hologram.kernel(weak), np.ones(4, "f4")
+    for _ in range(4):
+        f(x, x, 0.5)
+    with hologram.Executor("cpu") as one, hologram.Executor("cpu") as other:
+        for ex, rest in ((one, other), (other, one)) * 2:
+            b = ex.wrap(x)
+            for call in (lambda: f(b, x, 0.5), lambda: f(x, b, 0.5), lambda: f(x, x, 0.5, out=b)):  # noqa: B023
+                for _ in range(4):
+                    call()
+                done = native.direct(ex), native.direct(rest)
+                call()
+                if "machine code" in ex.device:
+                    assert (native.direct(ex), native.direct(rest)) == (done[0] + 1, done[1])
