@@ -12,7 +12,8 @@ import (
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
-func TestCompare(t *testing.T) { compare(t, 2, programs) }
+func TestCompare(t *testing.T)      { compare(t, 2, programs) }
+func TestCompareFlows(t *testing.T) { compare(t, 2, flows) }
 
 // engines are the levels that this machine has.
 func engines(t *testing.T, threads int) map[jit.Level]*cpu.Backend {

@@ -53,7 +53,7 @@ func TestDevice(t *testing.T) {
 
 // TestRefused launches what doesn't fit together.
 func TestRefused(t *testing.T) {
-	v := verify(t, programs["if both sides"])
+	v := verify(t, flows["if both sides"])
 	f, _, err := ir.Canonical(v)
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,10 @@
 //
 // layout.go knows strides, space.go index spaces and grids, prepare.go and step.go make
 // prepared calls of operations and launches, overlap.go says which operands may share
-// memory, table.go finds prepared calls, bound.go is one call, quiet.go one of which nobody
-// is told, direct.go one that its caller runs without coming here, published.go knows of
-// those. What a layout decides is checked when a call is prepared, all else in bound.go.
+// memory, table.go finds prepared calls, bound.go is one call, batch.go many small ones,
+// given.go what both take of what a call brings, quiet.go is a call of which nobody is told,
+// direct.go one that its caller runs without coming here, published.go knows of those. What
+// a layout decides is checked when a call is prepared, all else in given.go.
 package call
 
 import (

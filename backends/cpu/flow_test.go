@@ -1,0 +1,329 @@
+package cpu_test
+
+// flows are programs whose lanes part, loop and meet, and are compared as those of
+// programs_test.go are.
+var flows = map[string]string{
+	"if both sides": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  set.lt.i32 p, x, 0
+  bra neg, p
+  add.i32 y, x, 7
+  mul.i32 y, y, x
+  bra out
+neg:
+  sub.i32 y, 3, x
+out:
+  stg.i32 y, c[index]
+  exit`,
+	"a count from a table, where lanes are away": `
+program p
+slot a i32
+slot c i32
+data t u32 { 3, 4, 5 }
+  ldg.i32 x, a[index]
+  set.gt.i32 p, x, 0
+  bra out, !p
+  mov.u32 i, 0
+  loop 2, found
+  add.u32 i, i, 1
+found:
+  ldc.u32 n, t[i]
+  mov.i32 y, 7
+  loop n, done
+  add.i32 y, y, x
+done:
+  stg.i32 y, c[index]
+out:
+  exit`,
+	"a condition on a byte load, where lanes are away": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 v, a[0]
+  or.i32 v, v, 1
+  set.eq.i32 q, v, 0
+  bra zero, q
+  ldg.i32 x, a[index]
+  set.gt.i32 p, x, 0
+  bra out, !p
+  ldg.i32 w, a[4]
+  and.i32 w, w, 7
+  or.i32 w, w, 2
+  mov.i32 y, 7
+  cvt.u32.i32 n, w
+  loop n, done
+  add.i32 y, y, x
+done:
+  stg.i32 y, c[index]
+  exit
+zero:
+  stg.i32 5, c[index]
+out:
+  exit`,
+	"two loops that start at one place, a dead instruction between": `
+program p
+slot a u32
+slot c u32
+  mov.u32 j, 0
+  mov.u32 o, 0
+outer:
+  mov.u32 z, 5
+top:
+  add.u32 j, j, 1
+  set.lt.u32 p, j, r252
+  bra top, p
+  ldg.u32 x, a[index]
+  add.u32 x, x, j
+  block_reduce_add.u32 x, x
+  stg.u32 x, c[index]
+  add.u32 o, o, 1
+  set.lt.u32 q, o, 3
+  bra outer, q
+  exit`,
+	"two loops that start at one place, a jump between": `
+program p
+slot a u32
+slot c u32
+  mov.u32 j, 0
+  mov.u32 o, 0
+outer:
+  bra top
+top:
+  add.u32 j, j, 1
+  set.lt.u32 p, j, r252
+  bra top, p
+  ldg.u32 x, a[index]
+  add.u32 x, x, j
+  block_reduce_add.u32 x, x
+  stg.u32 x, c[index]
+  add.u32 o, o, 1
+  set.lt.u32 q, o, 3
+  bra outer, q
+  exit`,
+	"exit early": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  and.i32 y, x, 3
+  set.eq.i32 p, y, 0
+  bra some, !p
+  exit
+some:
+  set.eq.i32 p, y, 1
+  bra more, p
+  stg.i32 y, c[index]
+more:
+  stg.i32 x, c[index]
+  exit`,
+	"a loop in a loop that leaves both in its first round": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 n, x, 3
+  shr.u32 m, x, 5
+  and.u32 m, m, 3
+  mov.u32 y, 7
+  loop n, outer
+  add.u32 y, y, 1
+  loop m, inner
+  mul.u32 y, y, 5
+  bra out
+inner:
+  add.u32 y, y, 100
+outer:
+  add.u32 y, y, x
+out:
+  stg.u32 y, c[index]
+  exit`,
+	"and one that leaves to two places, with a loop behind": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 n, x, 3
+  mov.u32 y, 7
+  loop n, outer
+  add.u32 y, y, 1
+  loop 3, inner
+  and.u32 k, x, 8
+  set.eq.u32 p, k, 0
+  bra first, p
+  bra second
+inner:
+outer:
+  add.u32 y, y, x
+first:
+  loop n, third
+  mul.u32 y, y, 3
+third:
+second:
+  stg.u32 y, c[index]
+  exit`,
+	"loop of differing counts": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 n, x, 15
+  mov.u32 s, 1
+  mov.u32 k, x
+  loop n, done
+  mul.u32 s, s, 3
+  add.u32 s, s, k
+  add.u32 k, k, 5
+done:
+  stg.u32 s, c[index]
+  exit`,
+	"swap in a loop": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  mov.u32 y, 1
+  and.u32 n, x, 7
+  loop n, done
+  mov.u32 t, x
+  mov.u32 x, y
+  mov.u32 y, t
+done:
+  sub.u32 s, x, y
+  stg.u32 s, c[index]
+  exit`,
+	"break and continue": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  mov.u32 s, 0
+  mov.u32 k, x
+  loop 20, next
+  and.u32 b, k, 31
+  set.eq.u32 p, b, 9
+  bra out, p
+  shr.u32 k, k, 1
+  and.u32 b, k, 1
+  set.eq.u32 p, b, 1
+  bra next, p
+  add.u32 s, s, k
+next:
+  add.u32 s, s, 1000000
+out:
+  stg.u32 s, c[index]
+  exit`,
+	"while": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 x, x, 1023
+  mov.u32 s, 0
+again:
+  set.le.u32 p, x, 1
+  bra done, p
+  add.u32 s, s, 1
+  and.u32 b, x, 1
+  set.eq.u32 q, b, 1
+  bra odd, q
+  shr.u32 x, x, 1
+  bra again
+odd:
+  mul.u32 x, x, 3
+  add.u32 x, x, 1
+  bra again
+done:
+  stg.u32 s, c[index]
+  exit`,
+	"nested loops with exits": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  mov.u32 s, 0
+  and.u32 n, x, 7
+  loop n, outer
+  shr.u32 m, x, 4
+  and.u32 m, m, 7
+  loop m, inner
+  add.u32 s, s, x
+  and.u32 b, s, 63
+  set.eq.u32 p, b, 5
+  bra gone, p
+  set.eq.u32 p, b, 6
+  bra outer, p
+  set.eq.u32 p, b, 7
+  bra end, p
+inner:
+  add.u32 s, s, 1
+outer:
+  stg.u32 s, c[index]
+  exit
+end:
+  mov.u32 s, 4242
+  stg.u32 s, c[index]
+gone:
+  exit`,
+	"block": `
+program p
+slot a f32
+slot c f32
+shared 4096
+  ldg.f32 x, a[index]
+  sreg l, lane.x
+  shl.u32 o, l, 2
+  sts.f32 x, shared[o]
+  bar_sync 0
+  sreg n, block_dim.x
+  sub.u32 m, n, l
+  shl.u32 m, m, 2
+  lds.f32 y, shared[m - 4]
+  block_reduce_add.f32 s, x
+  block_scan_max.f32 k, y
+  add.f32 y, y, s
+  add.f32 y, y, k
+  stg.f32 y, c[index]
+  exit`,
+	"block, some lanes gone": `
+program p
+slot a f16
+slot c f16
+  ldg.f16 x, a[index]
+  sreg l, lane.x
+  and.u32 b, l, 3
+  set.eq.u32 p, b, 2
+  bra on, !p
+  exit
+on:
+  block_reduce_add.f16 s, x
+  block_scan_add.f16 k, x
+  block_reduce_min.f16 m, x
+  add.f16 s, s, k
+  add.f16 s, s, m
+  stg.f16 s, c[index]
+  exit`,
+	"barrier in a loop": `
+program p
+slot a u32
+slot c u32
+shared 4096
+  ldg.u32 x, a[index]
+  sreg l, lane.x
+  shl.u32 o, l, 2
+  sreg n, block_dim.x
+  add.u32 k, l, 1
+  rem.u32 k, k, n
+  shl.u32 k, k, 2
+  loop 5, end
+  sts.u32 x, shared[o]
+  bar_sync 0
+  lds.u32 y, shared[k]
+  mad.u32 x, x, 3, y
+  bar_sync 0
+end:
+  stg.u32 x, c[index]
+  exit`,
+}
