@@ -565,6 +565,13 @@ static void lend(const request *r) {
   }
 }
 
+/* Has Go publish a call that it made and that is new to C or, of one that C is not to make, that it need not ask again. */
+static void offer(const request *r, hologram_direct_outcome direct) {
+  py_handle *executor = (py_handle *)r->executor;
+  hologram_gate *gate = hologram_gate_of(executor, r->args.stream, true); /* of a stream that is new too */
+  if (direct == DIRECT_NEW && gate) hologram_direct_offer(gate, executor->handle, &r->args);
+}
+
 /* Notes the call where calls are recorded: on a stream of the caller's choice it can't be. */
 static void note(const request *r) {
   if (r->stream) {
@@ -591,8 +598,7 @@ bool request_run(request *r) {
     if (unlent) {
       lend(r);
     } else if (direct != DIRECT_DONE) {
-      hologram_gate *gate = hologram_gate_of((py_handle *)r->executor, r->args.stream, true);
-      if (direct == DIRECT_NEW && gate) hologram_direct_offer(gate, handle, &r->args);
+      offer(r, direct);
     }
     note(r);
     return true;
@@ -613,6 +619,8 @@ bool request_run(request *r) {
   }
   atomic_store(&w.event, event);
   if (!work_end(&w, status)) return false;
+  /* It took long; on a device that works by itself it had to wait for something, as it may not when it comes again. */
+  if (!((py_handle *)r->executor)->asynchronous) offer(r, direct);
   note(r);
   return true;
 }

@@ -122,6 +122,16 @@ def test_calls_that_come_by_turns(cpu: hg.Executor) -> None:
         assert direct(cpu) - before > 0.9 * len(sizes)
 
 
+def test_long_calls_beside_short_ones(cpu: hg.Executor) -> None:
+    """C asks once whether it may make a long call, and so has the means to ask of others."""
+    large, to = np.ones((2, 1 << 20), np.float32)
+    for _ in range(300):  # more than C asks of others
+        ops.vector_add(cpu, large, large, to)
+    assert (to == 2).all()
+    for n in range(3, 13):
+        add(cpu, n)
+
+
 def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
     add(cpu)
     memory = np.zeros(64, np.float32)
