@@ -31,7 +31,8 @@
 // # Files
 //
 //	micro.go     the micro-kernel, for any number of rows and vectors
-//	copy.go      packing: copies and transpositions
+//	pack.go      what is packed of A and B
+//	copy.go      its code: copies and transpositions
 //	rows.go      the kernel for up to six columns (matvec by rows, few rows times a
 //	             transposed matrix): squares are transposed in registers; rows go side
 //	             by side as an L1 has places for them, also fewer than a vector holds, and

@@ -1,0 +1,140 @@
+package gemm
+
+import "github.com/hologram-project/hologram/backends/hostmem"
+
+// How parts of matrices are packed, and transposed.
+
+// packB packs rows p0 … p0 + kc and columns j … end of B to dst, in tiles.
+func (w *worker) packB(dst uintptr, h *shape, p0, kc, j, end int64) {
+	p, next, across := w.p, h.bTile, h.across
+	m := p.lib.m
+	size := p.t.size()
+	lanes := int64(m.lanes(p.t))
+	if p.in.convert == nil && p.bcs == size {
+		full, rest := (end-j)/across, (end-j)%across
+		if full > 0 {
+			w.copyRows(dst, across*size, p.b+uintptr(p0*p.brs+j*p.bcs), p.brs, across*size, kc, full, next, tile{t: p.t, cols: int(across / lanes)})
+		}
+		if rest > 0 {
+			cols := ceil(rest, lanes)
+			w.copyRows(dst+uintptr(full*next), cols*int64(m.bytes), p.b+uintptr(p0*p.brs+(j+full*across)*p.bcs), p.brs, 0, kc, 1, next,
+				tile{t: p.t, cols: int(cols), mask: w.setMask(rest)})
+		}
+		return
+	}
+	for ; j < end; j += across {
+		n := min(across, end-j)
+		w.transpose(dst, ceil(n, lanes)*int64(m.bytes), p.b+uintptr(p0*p.brs+j*p.bcs), p.bcs, p.brs, n, kc)
+		dst += uintptr(next)
+	}
+}
+
+// copyRows copies rows of tiles, some 100 KB in a call.
+func (w *worker) copyRows(dst uintptr, dstStep int64, src uintptr, srcStep, srcNext, rows, tiles, next int64, s tile) {
+	w.srcStep, w.srcNext, w.dstStep, w.tiles, w.bNext = uintptr(srcStep), uintptr(srcNext), uintptr(dstStep), tiles, uintptr(next)
+	most := max(1, 128<<10/(tiles*dstStep))
+	for at := int64(0); at < rows; at += most {
+		w.src, w.dst, w.count = src+uintptr(at*srcStep), dst+uintptr(at*dstStep), uintptr(min(most, rows-at))
+		w.call(copies, s)
+	}
+}
+
+// packColumns packs rows top … end and columns p0 … p0 + kc of A to dst, in panels
+// of so many rows, next bytes apart, in which columns lie step apart.
+func (w *worker) packColumns(dst uintptr, step, next, rows, top, end, p0, kc int64) {
+	p := w.p
+	size, lanes := p.t.size(), int64(p.lib.m.lanes(p.t))
+	full, rest := (end-top)/rows, (end-top)%rows
+	if full > 0 {
+		w.copyRows(dst, step, p.a+uintptr(top*size+p0*p.acs), p.acs, rows*size, kc, full, next,
+			tile{t: p.t, cols: int(ceil(rows, lanes)), mask: w.setMask(rows)})
+	}
+	if rest > 0 {
+		w.copyRows(dst+uintptr(full*next), step, p.a+uintptr((top+full*rows)*size+p0*p.acs), p.acs, 0, kc, 1, next,
+			tile{t: p.t, cols: int(ceil(rest, lanes)), mask: w.setMask(rest)})
+	}
+}
+
+// packA packs rows top … top + n and columns p0 … p0 + kc of A to dst, where rows
+// lie step apart.
+func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
+	p := w.p
+	size := p.t.size()
+	src := p.a + uintptr(top*p.ars+p0*p.acs)
+	switch {
+	case p.in.convert == nil && p.acs == size:
+		if w.byHand() {
+			return
+		}
+		for i := range n {
+			copy(hostmem.Bytes(dst+uintptr(i*step), kc*size), hostmem.Bytes(src+uintptr(i*p.ars), kc*size))
+		}
+	default:
+		w.transpose(dst, step, src, p.acs, p.ars, kc, n)
+	}
+}
+
+// transpose puts a matrix of cols × rows elements, whose columns lie colStep and
+// whose rows rowStep bytes apart in src, in dst as rows that lie step apart.
+func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowStep, cols, rows int64) {
+	p := w.p
+	if p.in.convert != nil {
+		w.widen(dst, step, src, colStep, rowStep, cols, rows)
+		return
+	}
+	w.move(dst, step, p.t.size(), src, colStep, rowStep, cols, rows)
+}
+
+// squares transposes rows × cols elements of src to cols × rows of dst in squares, the
+// last of which lie on those before. It reports whether there are enough for one.
+func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, rows, cols int64) bool {
+	size, side := w.p.t.size(), square(w.p.t)
+	if rows < side || cols < side {
+		return false
+	}
+	w.srcStep, w.dstStep = uintptr(srcStep), uintptr(dstStep)
+	strip := func(row, down, col, across int64) {
+		w.tiles = down
+		most := max(1, 128/down)
+		for at := int64(0); at < across; at += most {
+			c := col + at*side
+			w.src, w.dst, w.count = src+uintptr(row*srcStep+c*size), dst+uintptr(c*dstStep+row*size), uintptr(min(most, across-at))
+			w.call(transposes, tile{t: w.p.t})
+		}
+	}
+	strip(0, rows/side, 0, cols/side)
+	if cols%side > 0 {
+		strip(0, rows/side, cols-side, 1)
+	}
+	if rows%side > 0 {
+		strip(rows-side, 1, 0, cols/side)
+	}
+	if rows%side > 0 && cols%side > 0 {
+		strip(rows-side, 1, cols-side, 1)
+	}
+	return true
+}
+
+// movedAtOnce is how many elements a call moves, in some tens of microseconds.
+const movedAtOnce = 1 << 14
+
+// move copies columns of so many rows between matrices of any strides: in squares,
+// where one lies as rows do and the other as columns.
+func (w *worker) move(dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, srcRow, cols, rows int64) {
+	switch size := w.p.t.size(); {
+	case cols == 0:
+		return
+	case dstCol == size && srcRow == size && w.squares(dst, dstRow, src, srcCol, cols, rows),
+		dstRow == size && srcCol == size && w.squares(dst, dstCol, src, srcRow, rows, cols):
+		return
+	}
+	w.srcStep, w.srcNext, w.dstStep, w.bNext = uintptr(srcRow), uintptr(srcCol), uintptr(dstRow), uintptr(dstCol)
+	wide, high := min(cols, movedAtOnce), max(1, movedAtOnce/cols)
+	for r := int64(0); r < rows; r += high {
+		for c := int64(0); c < cols; c += wide {
+			w.src, w.dst = src+uintptr(r*srcRow+c*srcCol), dst+uintptr(r*dstRow+c*dstCol)
+			w.tiles, w.count = min(wide, cols-c), uintptr(min(high, rows-r))
+			w.call(moves, tile{t: w.p.t})
+		}
+	}
+}
