@@ -1,6 +1,8 @@
 package jit
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
@@ -39,17 +41,19 @@ func (p *program) moving() bool {
 	if !p.straight || p.places || p.bytes || p.meets || p.reads == 0 {
 		return false
 	}
-	accesses, others, size := 0, 0, 0
+	indexed := func(n *ir.Node) bool { return n.Op.IsInst() && n.Mem.Mode == isa.AddrIndex }
+	first := slices.IndexFunc(p.fn.Body.Nodes, indexed)
+	if first < 0 {
+		return false
+	}
+	accesses, others, size := 0, 0, p.fn.Body.Nodes[first].Type.Size()
 	for _, n := range p.fn.Body.Nodes {
-		if !n.Op.IsInst() {
+		switch {
+		case !n.Op.IsInst():
 			continue
-		}
-		if n.Mem.Mode == isa.AddrIndex {
+		case indexed(n):
 			accesses++
-			if size == 0 {
-				size = n.Type.Size()
-			}
-		} else if n.Op != ir.Op(isa.LDP) {
+		case n.Op != ir.Op(isa.LDP): // which is done once
 			others++
 		}
 		if op := n.Op.Inst(); several[op] && !(op == isa.DIV && n.Type.Float()) || op == isa.MUL && size == 1 {

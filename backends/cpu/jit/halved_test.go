@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -90,9 +91,8 @@ func TestShortVectors(t *testing.T) {
 					shorts++
 				}
 			}
-			if k.p.moves {
-				require.Positive(t, shorts, "%v of %v", body, ty)
-			}
+			moves := !(ty == isa.I8 && strings.Contains(body, "mul")) // for which there is no instruction
+			require.Equal(t, moves, shorts > 0, "%v of %v", body, ty)
 		}
 	}
 }
