@@ -95,12 +95,12 @@ type ready struct {
 	srcs []int
 }
 
-// newReady compiles v; its kernel is the caller's to release.
-func newReady(t testing.TB, b backends.Backend, v *isa.Verified) *ready {
+// newReady compiles v, with the canonical form's options; its kernel is the caller's to release.
+func newReady(t testing.TB, b backends.Backend, v *isa.Verified, opts ...ir.Option) *ready {
 	t.Helper()
 	d, err := b.Open(0)
 	require.NoError(t, err)
-	f, srcs, err := ir.Canonical(v)
+	f, srcs, err := ir.Canonical(v, opts...)
 	require.NoError(t, err)
 	k, err := d.Compile(&backends.Unit{Source: v, IR: f}, backends.Variant{})
 	require.NoError(t, err)

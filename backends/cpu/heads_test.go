@@ -235,6 +235,39 @@ slot c u32
   stg.u32 v, c[at]
 out:
   exit`,
+	"rounds of loads beside the lanes' places": `
+program p
+slot a u32
+slot c u32
+` + first + `
+  mul.u64 at, g, 4
+  mov.u32 s, 0
+  cvt.i64.u64 of, at
+  loop 3, done
+  ldg.u32 x, a[of + 8]
+  ldg.u32 y, a[of - 4]
+  mad.u32 s, s, 3, x
+  xor.u32 s, s, y
+  add.i64 of, of, 64
+done:
+  stg.u32 s, c[at]
+  exit`,
+	"what the first lane has alone": `
+program p
+slot a u32
+slot c u32
+slot d u32
+` + first + `
+  sreg q, lane.x
+  set.eq.u32 p, q, 0
+  mul.u64 at, g, 4
+  ldg.u32 v, a[at]
+  sel.u32 w, p, v, 5
+  stg.u32 w, c[at]
+  bra out, !p
+  stg.u32 q, d[at]
+out:
+  exit`,
 }
 
 const first = `

@@ -78,7 +78,7 @@ func (l *lifetimes) region(r *ir.Region, round int32) {
 		l.now++
 		l.use(n.Args)
 		if s, within := l.p.specials[n]; within && s != nil {
-			l.use([]*ir.Value{s.x, s.other})
+			l.use([]*ir.Value{s.x}) // all else that the chain is of are arguments, of this or of what is within
 		} else if within || l.p.shortcut[n] {
 			l.lazy = append(l.lazy, n)
 		}

@@ -27,6 +27,7 @@ func TestResultsInPlace(t *testing.T) {
 		{"handed on by a loop", sum + "  loop n, done\n  bra over, p\n  add.f32 s, s, x\nover:\n  mul.f32 s, s, x\ndone:\n" + end, 1},
 		{"made before a loop", loop + "  mov.f32 y, 1.0\n  loop n, last\n  mov.f32 t, s\n  bra over, p\n  add.f32 t, t, x\nover:\n  mul.f32 y, y, t\nlast:\n  mov.f32 s, y\n" + end, 0},
 		{"needed by what negates it later on", loop + "  neg.f32 y, s\n  fma.f32 t, y, x, 1.0\n  stg.f32 t, c[index]\n  bra over, p\n  add.f32 s, s, x\nover:\n  fma.f32 s, y, s, t\n" + end, 0},
+		{"the argument of choices that are one later on", loop + "  set.eq.f32 p, s, 0.0\n  set.eq.f32 q, s, inf\n  or.pred p, p, q\n  mov.f32 t, s\n  bra over, p\n  mul.f32 t, t, x\n  add.f32 t, t, x\nover:\n  set.eq.f32 p, s, 0.0\n  sel.f32 t, p, 1.0, t\n  sel.f32 s, q, 0.5, t\n" + end, 0},
 		{"a predicate", sum + "  set.lt.f32 q, x, 3.0\n  loop n, done\n  xor.pred q, q, p\n  add.f32 s, s, x\ndone:\n  bra over, p\n  set.lt.f32 q, s, 2.0\nover:\n  sel.f32 s, q, s, x\n" + end, 0},
 		{"what an instruction computes", sum + "  mul.f32 s, x, x\n  bra over, p\n  add.f32 s, s, x\nover:\n" + end, 0},
 	} {
