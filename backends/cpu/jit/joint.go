@@ -78,7 +78,7 @@ func (g *gen) straightNode(n *ir.Node) {
 
 func (g *gen) jointIf(n *ir.Node) {
 	p := g.val(n.Args[0])
-	results, idle := make([][]vreg, g.hi), [2]bool{true, true}
+	results, placed := make([][]vreg, g.hi), []bool(nil)
 	each := func(f func()) {
 		for g.u = g.lo; g.u < g.hi; g.u++ {
 			f()
@@ -86,11 +86,7 @@ func (g *gen) jointIf(n *ir.Node) {
 		g.u = g.lo
 	}
 	each(func() {
-		regs, placed := g.resultsOf(n)
-		results[g.u] = regs
-		for i := range idle {
-			idle[i] = idle[i] && g.idle(n, i, placed)
-		}
+		results[g.u], placed = g.resultsOf(n) // alike in all groups
 	})
 	other, over := g.asm.NewLabel(), g.asm.NewLabel()
 	way := func(r *ir.Region) {
@@ -100,10 +96,10 @@ func (g *gen) jointIf(n *ir.Node) {
 		g.bind(end)
 	}
 	switch { // one way or the other, since lanes agree
-	case idle[1]:
+	case g.idle(n, 1, placed):
 		g.jumpNone(p, over)
 		way(n.Regions[0])
-	case idle[0]:
+	case g.idle(n, 0, placed):
 		g.jumpAny(p, over)
 		way(n.Regions[1])
 	default:
