@@ -125,7 +125,7 @@ func (g *gen) same(v *ir.Value) bool {
 	return vary == analysis.PerLaunch || vary == analysis.PerBlock && g.shape.block > 0
 }
 
-// newFor returns a register for a value.
+// newValue returns a register for a value.
 func (g *gen) newValue(v *ir.Value) vreg {
 	if v.Type == isa.Pred {
 		return g.newReg(g.maskClass())
@@ -207,7 +207,6 @@ func (g *gen) ifNode(n *ir.Node) {
 		left = g.newReg(g.maskClass())
 		g.assignMask(left, g.noLanes())
 	}
-	over := g.asm.NewLabel()
 	for i, r := range n.Regions {
 		if !escapes && g.idle(n, i, placed) {
 			continue
@@ -246,7 +245,6 @@ func (g *gen) ifNode(n *ir.Node) {
 		}
 		g.bind(skip)
 	}
-	g.bind(over)
 	g.m = m
 	if escapes {
 		g.m = left

@@ -5,22 +5,25 @@
 // A canonical function, with its expansions in place, becomes one function that
 // runs a range of lanes. Lanes lie side by side in vectors, in groups of as
 // many as the widest type of the program allows: 16 or 8 (AVX-512), 8 or 4
-// (AVX2), or more of narrow integers, so that every value of a group is one register. Values stay there
-// from load to store.
+// (AVX2), or more of narrow integers, so that every value of a group is one register.
+// Values stay there from load to store.
 //
 // # Stages, a file each
 //
 //	gen.go      looks the program over; lays out the loops over groups
+//	target.go   machines: their vectors and registers
 //	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
-//	            lanes.go (a lane at a time), masks.go, quotient.go, whole.go, invariant.go, root.go and special.go have those of a kind
+//	            lanes.go (a lane at a time), masks.go, extremum.go, quotient.go, whole.go,
+//	            invariant.go, root.go and special.go have those of a kind
 //	constants.go numbers that all lanes have
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	halved.go   vectors of half the length, where a processor does long ones as two
 //	control.go  branches and loops, by masks; joint.go: by all groups together
 //	inplace.go  results of branches in the registers of what they take the place of
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
-//	blocks.go   programs that run block after block; access.go: their memory; spaced.go:
-//	            that which lies apart
+//	blocks.go   programs that run block after block; arrays.go: what is kept between their
+//	            segments; access.go: their memory; spaced.go: that which lies apart;
+//	            slots.go: where slots are, kept in registers in loops
 //	soon.go     puts what adds up what loops leave right behind them
 //	collective.go  what the lanes of a block come to together
 //	lir.go      instructions on virtual registers, which those write
@@ -35,6 +38,7 @@
 //	view.go     how slots lie in memory
 //	run.go      launches, in chunks and calls
 //	direct.go   launches for others to enter
+//	share.go    other packages' machine code
 //
 // # Values
 //

@@ -13,7 +13,6 @@ import (
 // memory, in programs that do with them only what there are instructions for: up to
 // 64 lanes are a group then, nothing is extended at a load, and what leaves the range
 // wraps by itself.
-
 //
 // So are numbers of f16 and bf16 where nothing is done with them but what their bits tell:
 // where they are moved, chosen, or given another sign.
