@@ -408,19 +408,28 @@ func (p *Pool) serve(number int) {
 			j.help(number)
 			continue
 		}
-		p.asleep.Add(1)
-		// What was shown until then has counted on this worker.
-		if !find() {
-			if !p.bed.sleep() {
-				return
-			}
-			p.processors.Store(int32(runtime.GOMAXPROCS(0)))
+		job, quit := p.rest()
+		if quit {
+			return
 		}
-		p.asleep.Add(-1)
-		if j != nil {
-			j.help(number)
+		if job != nil {
+			job.help(number)
 		}
 	}
+}
+
+// rest lets a worker sleep until it is woken, unless there is a job by then: what was shown
+// before it counted as asleep has counted on it. quit says that the pool is closed.
+func (p *Pool) rest() (j *Job, quit bool) {
+	p.asleep.Add(1)
+	if j = p.find(); j == nil {
+		if !p.bed.sleep() {
+			return nil, true
+		}
+		p.processors.Store(int32(runtime.GOMAXPROCS(0)))
+	}
+	p.asleep.Add(-1)
+	return j, false
 }
 
 // find enters the job that has the fewest workers inside, so that callers share them fairly.

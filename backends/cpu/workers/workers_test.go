@@ -195,6 +195,48 @@ func TestNobodyTellsTheNextCaller(t *testing.T) {
 	}
 }
 
+// TestWhoComesTooLateStaysCounted: a job that is used again has one inside who came too late for
+// what it was, and goes.
+func TestWhoComesTooLateStaysCounted(t *testing.T) {
+	j := &Job{left: make(chan struct{}, 1)}
+	j.state.Add(1)
+	j.reopen(2)
+	if s := j.state.Load(); s != 2*place|open|1 {
+		t.Errorf("the state is %#x", s)
+	}
+	j.out()
+	if s := j.state.Load(); s != 2*place|open || len(j.left) != 0 {
+		t.Errorf("the state is %#x, %d tell", s, len(j.left))
+	}
+}
+
+// TestWhatHasCountedOnAWorker: a job that was shown just before a worker sleeps woke nobody, as
+// that worker was awake. It does not sleep.
+func TestWhatHasCountedOnAWorker(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	p.started.Store(1) // a worker that is this test
+	j := p.begin(2, newCounter(2))
+	if p.bed.pending() != 0 {
+		t.Fatal("somebody was woken")
+	}
+	found := make(chan *Job, 1)
+	go func() {
+		j, _ := p.rest()
+		found <- j
+	}()
+	select {
+	case got := <-found:
+		if got != j || p.asleep.Load() != 0 {
+			t.Errorf("the worker found %v, %d are asleep", got, p.asleep.Load())
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the worker sleeps")
+	}
+	j.leave()
+	p.end(j)
+}
+
 // TestPanics has a task panic on a worker, on the caller's thread and on both:
 // the caller gets the panic when nobody is in the task any more, and the pool
 // works as before.
