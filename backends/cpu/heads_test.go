@@ -252,6 +252,26 @@ slot c u32
 done:
   stg.u32 s, c[at]
   exit`,
+	"quotients by what a segment before has made for its block": `
+program p
+slot a u32
+slot f f32
+slot c u32
+slot d f32
+  sreg b, block.x
+  ldg.u32 x, a[index]
+  ldg.f32 v, f[index]
+  block_reduce_max.u32 t, x
+  xor.u32 t, t, b
+  cvt.f32.u32 u, t
+  add.u32 y, x, t
+  block_reduce_add.u32 y, y
+  div.u32 z, x, t
+  xor.u32 z, z, y
+  div.f32 v, v, u
+  stg.u32 z, c[index]
+  stg.f32 v, d[index]
+  exit`,
 	"what the first lane has alone": `
 program p
 slot a u32

@@ -510,6 +510,7 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 			}
 			if g.linear(v) == nil {
 				g.set(v, g.loadArray(v))
+				g.prepareDivisor(v)
 			} else if g.lin[v.ID].vec {
 				g.set(v, g.materialize(v))
 			}

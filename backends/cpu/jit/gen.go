@@ -3,6 +3,7 @@ package jit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/hologram-project/hologram/backends"
@@ -475,6 +476,7 @@ func (g *gen) begin(groups int) {
 	for _, values := range g.vals[:groups] {
 		clear(values)
 	}
+	maps.DeleteFunc(g.divisors, func(d divided, _ divisor) bool { return d.u >= 0 })
 	g.exits = map[*ir.Node]*exit{}
 }
 
