@@ -305,6 +305,33 @@ on:
   add.f16 s, s, m
   stg.f16 s, c[index]
   exit`,
+	"block, whole groups gone where more lanes go": `
+program p
+slot a u32
+slot out u32
+  sreg lane, lane.x
+  ldg.u32 v0, a[index]
+  block_scan_add.u32 z, v0
+  and.u32 t, lane, 16
+  set.eq.u32 p, t, 0
+  bra l1, p
+  bra l2, p
+  exit
+l1:
+l2:
+  block_reduce_add.u32 y, v0
+  and.u32 t, v0, 8
+  set.eq.u32 p, t, 0
+  bra l3, p
+  bra l4, p
+  exit
+l3:
+l4:
+  block_scan_add.u32 w, v0
+  add.u32 w, w, y
+  add.u32 w, w, z
+  stg.u32 w, out[index]
+  exit`,
 	"barrier in a loop": `
 program p
 slot a u32

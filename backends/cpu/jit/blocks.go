@@ -517,10 +517,12 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 		}
 	}
 	g.u = 0
+	r := &ir.Region{Nodes: s.nodes}
+	own := g.ownMask(r) // also where no lane is left
 	if alive != 0 {
 		g.jumpNone(g.m, end)
 	}
-	g.region(&ir.Region{Nodes: s.nodes}, end)
+	g.nodes(r, own, end)
 	g.bind(end)
 	if g.err != nil {
 		return

@@ -1,6 +1,8 @@
 package jit
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
@@ -40,15 +42,19 @@ func (p *program) leaving(r *ir.Region, around []*ir.Node) {
 
 // region writes the nodes of a region, each for all groups. Where no lane is
 // left it goes to end, which is bound behind what the region yields.
-func (g *gen) region(r *ir.Region, end x86.Label) {
-	var own vreg // holds the mask at end, however one comes there
-	for _, n := range r.Nodes {
-		if g.p.escapes[n] {
-			own = g.copyMask(g.m)
-			g.m = own
-			break
-		}
+func (g *gen) region(r *ir.Region, end x86.Label) { g.nodes(r, g.ownMask(r), end) }
+
+// ownMask makes the mask of lanes that run a region's own, if some may leave it: it holds the
+// mask at the region's end, however one comes there.
+func (g *gen) ownMask(r *ir.Region) (own vreg) {
+	if slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool { return g.p.escapes[n] }) {
+		own = g.copyMask(g.m)
+		g.m = own
 	}
+	return own
+}
+
+func (g *gen) nodes(r *ir.Region, own vreg, end x86.Label) {
 	done := 0
 	for i, n := range r.Nodes {
 		if i < done || n.Op == ir.Const || n.Op.IsInst() && len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
