@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
@@ -190,6 +192,20 @@ func TestNegatedFactorOfALaterSegment(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
+		}
+	}
+}
+
+// TestFullBlocksBesideOthers: where a launch's last block is not full, its others' arrays are not
+// filled up beyond their ends, where later segments have what they need.
+func TestFullBlocksBesideOthers(t *testing.T) {
+	v := verify(t, programs["block, values that are needed behind a sum"])
+	for _, block := range []int64{256, 512, 1024} {
+		n := 2*block + 10
+		contents := randomContents(rand.New(rand.NewPCG(33, 34)), v, n)
+		want := run(t, interp.New(), v, linear(n, block), contents, nil, nil)
+		for _, l := range levels {
+			require.NoError(t, same(v, run(t, on(t, l, 1), v, linear(n, block), contents, nil, nil), want), "%v, blocks of %d", l, block)
 		}
 	}
 }

@@ -218,3 +218,29 @@ slot c f32
 		}
 	}
 }
+
+// What all lanes store to one element is some lane's, and nothing beside it is touched.
+func TestOneElementOfAll(t *testing.T) {
+	v := verify(t, "program p\nslot a u16\nslot c u16\n  ldg.u16 x, a[index]\n  add.u16 x, x, 3\n  stg.u16 x, c[index]\n  exit\n")
+	const n = 200
+	contents := [][]byte{make([]byte, 2*n), {0, 0}}
+	for i := range contents[0] {
+		contents[0][i] = byte(1 + i%2) // all lanes have the same
+	}
+	for _, l := range levels {
+		var whole []byte
+		room := func(n int) []byte {
+			whole = new(host).block(n + 256)
+			return whole[:n]
+		}
+		got := runIn(t, room, on(t, l, 1), v, linear(n, 64), contents, map[int][]int64{1: {0}}, nil)
+		if got.err != nil || got.slots[1][0] != 4 || got.slots[1][1] != 2 {
+			t.Errorf("%v: %v, %v", l, got.slots[1], got.err)
+		}
+		for i, b := range whole[2:] {
+			if b != 0 {
+				t.Fatalf("%v: byte %d behind the element is %d", l, i, b)
+			}
+		}
+	}
+}

@@ -332,6 +332,21 @@ l4:
   add.u32 w, w, z
   stg.u32 w, out[index]
   exit`,
+	"block, values that are needed behind a sum": `
+program p
+slot a u32
+slot b u32
+slot out u32
+  ldg.u32 x, a[index]
+  ldg.u32 y, b[index]
+  mul.u32 z, x, y
+  xor.u32 v, x, 77
+  block_reduce_add.u32 s, z
+  block_scan_max.u32 m, v
+  add.u32 s, s, m
+  mad.u32 s, z, s, v
+  stg.u32 s, out[index]
+  exit`,
 	"barrier in a loop": `
 program p
 slot a u32

@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
@@ -126,4 +128,20 @@ func TestStacksThatEndBefore(t *testing.T) {
 			require.NoError(t, same(st.Program, got, want), "slot %d", short)
 		}
 	})
+}
+
+// Parameters of 16-bit floats have the oracle's bits where what is beside them has their size,
+// and where it has not: only with masks of a bit are they packed there.
+func TestParametersOfHalves(t *testing.T) {
+	for _, ty := range []isa.Type{isa.F16, isa.BF16} {
+		for _, other := range []isa.Type{isa.I8, isa.U16, isa.I32, isa.F64} {
+			v := verify(t, fmt.Sprintf("program p\nslot a %v\nslot b %v\nslot c %[1]v\nslot d %[2]v\nparam k %[1]v\n  ldg.%[1]v x, a[index]\n  ldp.%[1]v k, k\n  ldg.%[2]v y, b[index]\n  set.lt.%[2]v p, y, 5\n"+
+				"  neg.%[1]v x, x\n  sel.%[1]v x, p, k, x\n  add.%[2]v y, y, y\n  stg.%[1]v x, c[index]\n  stg.%[2]v y, d[index]\n  exit\n", ty, other))
+			contents := randomContents(rand.New(rand.NewPCG(41, 42)), v, 100)
+			want := run(t, interp.New(), v, linear(100, 32), contents, nil, []uint64{0x3e12})
+			for _, l := range levels {
+				require.NoError(t, same(v, run(t, on(t, l, 1), v, linear(100, 32), contents, nil, []uint64{0x3e12}), want), "%v beside %v, %v", ty, other, l)
+			}
+		}
+	}
 }

@@ -165,3 +165,12 @@ func TestVariantsAreBounded(t *testing.T) {
 	require.Equal(t, before, arena.Used())
 	require.Equal(t, 1, other.released)
 }
+
+// Of the lanes that workers have seen fail, the lowest is told.
+func TestLowestLaneIsTold(t *testing.T) {
+	r := &run{}
+	for _, lane := range []uint64{500, 70, 900, 80} {
+		r.fault(isa.FaultDivide, int(lane)+1, lane, backends.Asked{})
+	}
+	require.Equal(t, backends.ProgramFault{Kind: isa.FaultDivide, Site: 71, Lane: 70}, r.first)
+}

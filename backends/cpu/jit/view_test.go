@@ -47,6 +47,22 @@ func TestStage(t *testing.T) {
 	}
 }
 
+// Rows that lie evenly are counted from the one that a call begins with.
+func TestRowsThatAreLeft(t *testing.T) {
+	w := view{size: 4, rank: 3, shape: [isa.MaxRank]int64{4, 5, 64}, stride: [isa.MaxRank]int64{9000, 1000, 4}}
+	for row, left := range []uint64{5, 4, 3, 2, 1, 5, 4, 3} {
+		count, step := w.rows(uint64(64*row), 64)
+		require.Equal(t, left, count)
+		require.EqualValues(t, 1000, step)
+	}
+	w.rank, w.shape, w.stride = 1, [isa.MaxRank]int64{640}, [isa.MaxRank]int64{8}
+	for row, left := range []uint64{10, 9, 8} {
+		count, step := w.rows(uint64(64*row), 64)
+		require.Equal(t, left, count)
+		require.EqualValues(t, 512, step)
+	}
+}
+
 // adder is c = a + b, element by element.
 func adder(t *testing.T) *Kernel {
 	return kernelOf(t, "program add\nslot a i32\nslot b i32\nslot c i32\nldg.i32 x, a[index]\nldg.i32 y, b[index]\nadd.i32 x, x, y\nstg.i32 x, c[index]\nexit\n")

@@ -303,6 +303,23 @@ func TestSoftmaxInParts(t *testing.T) {
 	}
 }
 
+// Exponentials of long rows that an output of 16 bits has no room for are bounded; those that
+// it keeps itself are not.
+func TestRoomForLongRows(t *testing.T) {
+	for _, c := range []struct {
+		t    isa.Type
+		cols int64
+		own  bool
+	}{{isa.BF16, 1 << 24, true}, {isa.BF16, 1<<24 + 1, false}, {isa.F16, 1 << 30, false}, {isa.F32, 1<<24 + 1, true}, {isa.F64, 1 << 30, true}} {
+		p, err := tuned.Plan(kernels.Softmax, c.t, []int64{1, c.cols})
+		require.NoError(t, err)
+		require.Equal(t, c.own, p != nil, "%d of %v", c.cols, c.t)
+		if p != nil {
+			require.LessOrEqual(t, p.Workspace, int64(4<<24+1<<22))
+		}
+	}
+}
+
 // The place of a row's first NaN is told wherever it is, whatever follows.
 func TestPlaceOfANaN(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))

@@ -237,6 +237,30 @@ func TestWhatHasCountedOnAWorker(t *testing.T) {
 	p.end(j)
 }
 
+// TestWhoWakesLooksAtProcessors: how many workers look about follows what Go may use by then.
+func TestWhoWakesLooksAtProcessors(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	p.processors.Store(99)
+	p.bed.wake(1)
+	if _, quit := p.rest(); quit || int(p.processors.Load()) != runtime.GOMAXPROCS(0) {
+		t.Errorf("%d processors, quit: %v", p.processors.Load(), quit)
+	}
+}
+
+// TestClosedPoolsStartNobody: who has a pool that is closed meanwhile works alone.
+func TestClosedPoolsStartNobody(t *testing.T) {
+	p := New(4)
+	p.Close()
+	c := newCounter(8)
+	j := p.begin(8, c)
+	if j.helpers != 0 || p.started.Load() != 0 {
+		t.Errorf("%d helpers, %d workers", j.helpers, p.started.Load())
+	}
+	p.takePart(j)
+	c.check(t)
+}
+
 // TestPanics has a task panic on a worker, on the caller's thread and on both:
 // the caller gets the panic when nobody is in the task any more, and the pool
 // works as before.
