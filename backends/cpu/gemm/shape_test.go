@@ -1,6 +1,42 @@
 package gemm
 
-import "testing"
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestPackedOnce: of threads that need chunks of a block at once one packs each, and the others go
+// on when what they need is packed.
+func TestPackedOnce(t *testing.T) {
+	const chunks = 3
+	b := packed{chunks: make([]atomic.Int32, chunks)}
+	var packings, ready [chunks]atomic.Int32
+	var early atomic.Int32
+	var threads sync.WaitGroup
+	for i := range 5 {
+		threads.Go(func() {
+			for pc := int64(i % 2); pc < chunks; pc++ {
+				b.need(pc, func(pc int64) {
+					packings[pc].Add(1)
+					time.Sleep(5 * time.Millisecond)
+					ready[pc].Store(1)
+				})
+				early.Add(1 - ready[pc].Load())
+			}
+		})
+	}
+	threads.Wait()
+	for pc := range packings {
+		if n := packings[pc].Load(); n != 1 {
+			t.Errorf("chunk %d was packed %d times", pc, n)
+		}
+	}
+	if n := early.Load(); n > 0 {
+		t.Errorf("%d did not wait", n)
+	}
+}
 
 // TestHoldersKeepLittle: many launches at once that share all they may leave no more memory
 // behind than is meant to be kept, and who needs much finds what is as large.

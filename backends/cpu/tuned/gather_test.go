@@ -2,9 +2,11 @@ package tuned_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/tuned"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -59,6 +62,48 @@ func TestEmbedding(t *testing.T) {
 		plan, err := tuned.PlanShapes(kernels.Embedding, l, -1)
 		require.NoError(t, err, what)
 		require.Nil(t, plan, what)
+	}
+}
+
+// A row's number that is none is a fault, whatever its place would come to modulo 2^64, and gives
+// zeros.
+func TestEmbeddingOfNoRow(t *testing.T) {
+	const rows, cols, n = 16, 8, 3
+	l := []kernels.Layout{kernels.Packed(isa.F32, rows, cols), kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, cols)}
+	plan, err := tuned.PlanShapes(kernels.Embedding, l, -1)
+	require.NoError(t, err)
+	require.NotNil(t, plan)
+	table := words(rows * cols * 4)
+	for i := range table {
+		table[i] = 0x3f8000003f800000
+	}
+	d, err := cpu.New(1).Open(0)
+	require.NoError(t, err)
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	step := plan.Steps[0]
+	f, _, err := ir.Canonical(step.Program)
+	require.NoError(t, err)
+	k, err := d.Compile(&backends.Unit{Source: step.Program, IR: f}, backends.Variant{})
+	require.NoError(t, err)
+	defer k.Release()
+	for _, none := range []uint64{rows, 1 << 31, 1 << 59, 1 << 61, 1 << 63, math.MaxUint64} {
+		index, out := []uint64{2, none, 15}, words(n*cols*4)
+		lo := &backends.Launch{Grid: step.Grid, Block: step.Block, Rank: 2, N: n * cols, Record: new(backends.Record)}
+		lo.Shape[0], lo.Shape[1] = n, cols
+		for i, x := range [][]uint64{table, index, out} {
+			v := backends.View{Addr: uintptr(unsafe.Pointer(&x[0])), Type: step.Slots[i].Type, Rank: 2, Shape: lo.Shape}
+			v.Bytes = l[i].Elements() * int64(v.Type.Size())
+			lo.Slots = append(lo.Slots, v)
+		}
+		for _, p := range step.Params {
+			lo.Params = append(lo.Params, p.Value)
+		}
+		_, err := s.Launch(k, lo)
+		fault := (*backends.ProgramFault)(nil)
+		require.ErrorAs(t, err, &fault, "row %#x", none)
+		require.Equal(t, isa.FaultAccess, fault.Kind)
+		require.Equal(t, [3]uint64{table[0], 0, table[0]}, [3]uint64{out[0], out[cols/2], out[cols]}, "row %#x", none)
 	}
 }
 

@@ -248,6 +248,26 @@ func TestWhoWakesLooksAtProcessors(t *testing.T) {
 	}
 }
 
+// TestWorkersAreShared: of two callers' jobs a worker goes to the one that fewer are in.
+func TestWorkersAreShared(t *testing.T) {
+	p := New(4)
+	defer p.Close()
+	p.started.Store(3) // they are this test
+	one, other := p.begin(4, newCounter(4)), p.begin(4, newCounter(4))
+	var found [2]int
+	for range 4 {
+		found[map[*Job]int{one: 0, other: 1}[p.find()]]++
+	}
+	if found != [2]int{2, 2} {
+		t.Fatalf("%v workers came", found)
+	}
+	for _, j := range []*Job{one, other} {
+		j.leave()
+		j.leave()
+		p.end(j)
+	}
+}
+
 // TestClosedPoolsStartNobody: who has a pool that is closed meanwhile works alone.
 func TestClosedPoolsStartNobody(t *testing.T) {
 	p := New(4)
