@@ -83,7 +83,7 @@ func (l *lifetimes) region(r *ir.Region, round int32) {
 			l.lazy = append(l.lazy, n)
 		}
 		idle := -1
-		if n.Op == ir.If && !l.p.escapes[n] {
+		if n.Op == ir.If {
 			idle = slices.IndexFunc(n.Regions, func(r *ir.Region) bool { return len(r.Nodes) == 0 })
 		}
 		if idle >= 0 { // comes first: what it yields ends there, also for branches within the other way
