@@ -2,11 +2,15 @@ package jit_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // BenchmarkRun is a launch from the backend on, on one thread.
@@ -34,5 +38,54 @@ func BenchmarkRun(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// hundred is a program of a hundred instructions, with constants of its own.
+func hundred(seed int) string {
+	var b strings.Builder
+	b.WriteString("program p\nslot x f32\nslot y f32\nslot z f32\nldg.f32 a, x[index]\nldg.f32 b, y[index]\n")
+	for i := range 32 {
+		fmt.Fprintf(&b, "mul.f32 t, a, %d.%d5\nadd.f32 a, t, b\nmax.f32 b, b, t\n", 1+i, seed)
+	}
+	b.WriteString("stg.f32 b, z[index]\nexit\n")
+	return b.String()
+}
+
+// BenchmarkCompiling is what becomes of a program of a hundred instructions, stage by stage.
+func BenchmarkCompiling(b *testing.B) {
+	texts := make([]string, 64)
+	programs, verified, functions := make([]*isa.Program, len(texts)), make([]*isa.Verified, len(texts)), make([]*ir.Func, len(texts))
+	stages := []struct {
+		name string
+		do   func(i int) (err error)
+	}{
+		{"assembled", func(i int) (err error) { programs[i], err = isa.Assemble("test.atlas", texts[i]); return }},
+		{"verified", func(i int) (err error) { verified[i], err = isa.Verify(programs[i]); return }},
+		{"canonical", func(i int) (err error) { functions[i], _, err = ir.Canonical(verified[i]); return }},
+		{"machine code", func(i int) error {
+			k, err := jit.Compile(nil, functions[i], jit.AVX512, nil)
+			if err == nil {
+				k.Release()
+			}
+			return err
+		}},
+	}
+	if err := jit.Available(jit.AVX512); err != nil {
+		b.Skip(err)
+	}
+	for _, stage := range stages {
+		for i := range texts {
+			texts[i] = hundred(i)
+			require.NoError(b, stage.do(i))
+		}
+		b.Run(stage.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if err := stage.do(i % len(texts)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -16,6 +16,7 @@
 //	            lanes.go (a lane at a time), masks.go, extremum.go, quotient.go, whole.go,
 //	            invariant.go, root.go and special.go have those of a kind
 //	constants.go numbers that all lanes have
+//	apart.go    numbers of 64 bits that the launch shares, where lanes have none
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	halved.go   vectors of half the length, where a processor does long ones as two
 //	control.go  branches and loops, by masks; joint.go: by all groups together
@@ -50,7 +51,8 @@
 // predicate is a mask register, or in AVX2 a vector of ones
 // and zeros. All lanes compute, also those that do not run: no instruction
 // traps. Masks matter to stores, to what ways that meet hold, and to faults.
-// What is the same for the launch is computed once, before the loop.
+// What is the same for the launch is computed once, before the loop; where nothing else has
+// 64 bits, such numbers are no reason for smaller groups.
 //
 // The main loop does whole groups, some at a time where they are short, and
 // without masks; a second one, with a mask of the lanes that there are, does

@@ -20,7 +20,8 @@ type program struct {
 	a        *analysis.Analysis
 	lay      layout
 	straight bool              // neither branches nor loops
-	wide     bool              // values of 64 bits occur
+	wide     bool              // values of 64 bits occur in lanes
+	apart    map[*ir.Node]bool // see findApart
 	polls    map[*ir.Node]bool // loops in which to look whether the launch is cancelled
 	escapes  map[*ir.Node]bool // constructs that a Br inside leaves, for farther out than their end
 	rounds   map[*ir.Node]bool // loops to which a Br goes
@@ -126,6 +127,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
+	p.findApart()
 	p.packing = p.packs(0)
 	p.moves = p.moving()
 	p.findDivisors(x.Body)
@@ -383,6 +385,9 @@ func (g *gen) function() {
 			})
 		}
 	}
+	if p.apart != nil && !g.packed && g.shape.block == 0 {
+		g.computeApart(p.fn.Body, g.narrow())
+	}
 	g.full = g.allLanes()
 	for _, n := range p.fn.Body.Nodes {
 		g.hoist(n)
@@ -491,7 +496,7 @@ func (g *gen) body(groups int, m vreg) {
 
 // hoist computes what is the same in all lanes of the launch once.
 func (g *gen) hoist(n *ir.Node) {
-	if !n.Op.IsInst() || len(n.Results) != 1 || n.CanFault() {
+	if !n.Op.IsInst() || len(n.Results) != 1 || n.CanFault() || g.shared[n.Result().ID] != 0 {
 		return
 	}
 	if g.p.a.Vary(n.Result()) != analysis.PerLaunch {
