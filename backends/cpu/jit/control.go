@@ -20,7 +20,7 @@ import (
 type exit struct {
 	values []*ir.Value // results of a block, parameters of a loop
 	regs   []vreg      // where they go
-	lanes  vreg        // the lanes that came
+	lanes  vreg        // the lanes that came; 0: nobody asks
 }
 
 // leaving fills escapes and rounds.
@@ -47,8 +47,12 @@ func (g *gen) region(r *ir.Region, end x86.Label) { g.nodes(r, g.ownMask(r), end
 // ownMask makes the mask of lanes that run a region's own, if some may leave it: it holds the
 // mask at the region's end, however one comes there.
 func (g *gen) ownMask(r *ir.Region) (own vreg) {
+	mine := g.mine
+	g.mine = 0
 	if slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool { return g.p.escapes[n] }) {
-		own = g.copyMask(g.m)
+		if own = mine; own == 0 {
+			own = g.copyMask(g.m)
+		}
 		g.m = own
 	}
 	return own
@@ -78,6 +82,12 @@ func (g *gen) nodes(r *ir.Region, own vreg, end x86.Label) {
 			}
 		}
 	}
+}
+
+// asks reports whether code that a region writes has gone to its end if the last of the nodes
+// that lanes leave by left none.
+func (g *gen) asks(r *ir.Region) bool {
+	return len(r.Yield) > 0 || len(r.Nodes) == 0 || !g.p.escapes[r.Nodes[len(r.Nodes)-1]]
 }
 
 // all writes a node for all groups.
@@ -209,7 +219,13 @@ func (g *gen) ifNode(n *ir.Node) {
 	}
 	uniform := g.same(n.Args[0])
 	var left vreg
-	if escapes {
+	stay := -1 // the way that does nothing, whose lanes are all that are left
+	for i, r := range n.Regions {
+		if escapes && !uniform && len(r.Nodes) == 0 && n.Regions[1-i].Ends() {
+			stay = i
+		}
+	}
+	if escapes && stay < 0 {
 		left = g.newReg(g.maskClass())
 		g.assignMask(left, g.noLanes())
 	}
@@ -231,7 +247,7 @@ func (g *gen) ifNode(n *ir.Node) {
 			} else {
 				g.m = g.maskWithout(m, p)
 			}
-			if !short(r) || escapes && !r.Ends() {
+			if !short(r) || escapes && !r.Ends() && i != stay {
 				g.jumpNone(g.m, skip)
 			}
 		}
@@ -246,7 +262,10 @@ func (g *gen) ifNode(n *ir.Node) {
 			}
 		}
 		g.bind(end)
-		if escapes && !r.Ends() {
+		switch {
+		case i == stay:
+			left = g.m
+		case escapes && !r.Ends():
 			g.mergeMask(left, g.m)
 		}
 		g.bind(skip)
@@ -258,13 +277,16 @@ func (g *gen) ifNode(n *ir.Node) {
 }
 
 func (g *gen) blockNode(n *ir.Node) {
-	x := &exit{values: n.Results, lanes: g.newReg(g.maskClass())}
+	x := &exit{values: n.Results}
+	if g.p.escapes[n] {
+		x.lanes = g.newReg(g.maskClass())
+		g.assignMask(x.lanes, g.noLanes())
+	}
 	for _, v := range n.Results {
 		d := g.newValue(v)
 		g.clear(v, d)
 		x.regs = append(x.regs, d)
 	}
-	g.assignMask(x.lanes, g.noLanes())
 	g.exits[n] = x
 	before := g.m
 	r, end := n.Regions[0], g.asm.NewLabel()
@@ -273,7 +295,7 @@ func (g *gen) blockNode(n *ir.Node) {
 		g.yields(r.Yield, n.Results, x.regs, g.m)
 	}
 	g.bind(end)
-	if !r.Ends() {
+	if !r.Ends() && x.lanes != 0 {
 		g.mergeMask(x.lanes, g.m)
 	}
 	for i, v := range n.Results {
@@ -293,7 +315,9 @@ func (g *gen) brNode(n *ir.Node) {
 	for i, src := range g.copies(n.Args, x.regs) {
 		g.assign(x.values[i], x.regs[i], src, g.m)
 	}
-	g.mergeMask(x.lanes, g.m)
+	if x.lanes != 0 {
+		g.mergeMask(x.lanes, g.m)
+	}
 }
 
 // loopNode: all lanes that are in the loop are in the same round.
@@ -363,16 +387,24 @@ func (g *gen) loopNode(n *ir.Node) {
 	if next.lanes != 0 {
 		g.assignMask(next.lanes, g.noLanes())
 	}
-	g.m = m
-	g.region(r, end)
 	ends := r.Ends()
+	// Where a round ends for all lanes at once, and those that leave it leave the loop, one
+	// mask tells who is there, and the last who leave go straight out.
+	direct := parts && uniform && next.lanes == 0 && !ends && g.asks(r)
+	if g.m = m; direct {
+		g.mine = m
+	}
+	g.region(r, end)
 	if next.lanes == 0 && !ends {
 		g.yieldRound(carried, params, results, uniform)
 	} else if !ends {
 		g.yields(carried.yields, carried.params, next.regs, g.m)
 	}
-	g.bind(end)
+	if !direct {
+		g.bind(end)
+	}
 	switch {
+	case direct:
 	case next.lanes != 0:
 		if !ends {
 			g.mergeMask(next.lanes, g.m)
@@ -385,7 +417,7 @@ func (g *gen) loopNode(n *ir.Node) {
 	case parts:
 		g.assignMask(m, g.m)
 	}
-	if parts {
+	if parts && !direct {
 		g.jumpNone(m, out)
 	}
 	if next.lanes != 0 {
@@ -410,6 +442,9 @@ func (g *gen) loopNode(n *ir.Node) {
 		g.jump(head)
 	}
 	g.loop(first)
+	if direct {
+		g.bind(end)
+	}
 	g.bind(out)
 	g.kept = kept
 	switch {

@@ -87,6 +87,7 @@ type gen struct {
 	arrays map[*ir.Value]int32
 	alive  int32 // where the masks of lanes that have not left are; 0: all are there
 	m      vreg  // mask of the lanes that run; 0: all
+	mine   vreg  // that mask, where the region that comes may change it; 0: it may not
 	full   vreg  // mask of all lanes
 	once   bool  // instructions go to pro
 	src    int32 // of what is added, see inst
