@@ -37,6 +37,7 @@
 //	dump.go     the stages as text
 //	decline.go  what runs the launches that a kernel declines
 //	view.go     how slots lie in memory
+//	head.go     lanes up to where a line of the first result begins
 //	run.go      launches, in chunks and calls
 //	direct.go   launches for others to enter
 //	share.go    other packages' machine code
@@ -56,7 +57,8 @@
 //
 // The main loop does whole groups, some at a time where they are short, and
 // without masks; a second one, with a mask of the lanes that there are, does
-// the rest, so that nothing beside an array is ever touched.
+// the rest, so that nothing beside an array is ever touched. In large launches
+// whose first result begins within a line, that one does the lanes up to the next line too, first.
 //
 // # Blocks
 //

@@ -48,6 +48,7 @@ type shape struct {
 	single uint64
 	stream bool // results go past the caches
 	halved bool // with vectors of half the length
+	head   bool // lanes up to a line of the first result are done first
 	// block is 0 where lanes are taken as they come. Else the code is for blocks
 	// that are rows of at most so many lanes, a power of two; whole: just so many.
 	block int
@@ -425,6 +426,12 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 		e.Op(x86.CMP, x86.W64, x86.RAX, regCount)
 		e.Jcc(c, l)
 	}
+	again, rest, outer := g.asm.NewLabel(), g.asm.NewLabel(), g.here()
+	if g.shape.head {
+		g.toLine(rest)
+		outer = g.here()
+		g.bind(again)
+	}
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { check(e, x86.A, tail) })
 	first := g.here()
 	g.bind(main)
@@ -439,7 +446,6 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 		e.Op(x86.CMP, x86.W64, regIndex, regCount)
 		e.Jcc(x86.AE, done)
 	})
-	rest := g.asm.NewLabel()
 	first = g.here()
 	g.bind(rest)
 	body(1, g.tailMask())
@@ -449,6 +455,10 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 		e.Jcc(x86.B, rest)
 	})
 	g.loop(first)
+	if g.shape.head {
+		g.fromLine(again)
+		g.loop(outer)
+	}
 	g.bind(done)
 }
 

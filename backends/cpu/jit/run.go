@@ -241,7 +241,8 @@ func (r *run) prepare(l *backends.Launch, least uint64) bool {
 			}
 		}
 	}
-	s.stream = r.streams()
+	s.head = r.begins()
+	s.stream = r.streams(s.head)
 	s.halved = !s.stream && r.shortens()
 	v, err := k.variant(nil, s)
 	r.v = v
@@ -255,17 +256,25 @@ const cacheLine = 64
 const streamBytes = 64 << 20
 
 // streams reports whether the launch is that large and its outputs lie as
-// stores past the caches want them.
-func (r *run) streams() bool {
+// stores past the caches want them, maybe from the first line on.
+func (r *run) streams(head bool) bool {
 	p := r.k.p
-	if !p.straight || r.row > 0 || r.staging || p.writes == 0 || r.width > 0 {
+	if !p.straight || r.row > 0 && !r.k.t.evex || r.staging || p.writes == 0 || r.width > 0 {
 		return false
 	}
 	total := uint64(0)
 	for i := range r.views {
 		w := &r.views[i]
 		total += r.lanes * uint64(w.size)
-		if p.writes>>i&1 != 0 && (w.base%uintptr(r.k.t.bytes) != 0 || w.size < 4) {
+		if p.writes>>i&1 == 0 {
+			continue
+		}
+		switch {
+		case w.size < 4:
+			return false
+		case head && !w.alike(&r.views[p.head()]):
+			return false
+		case !head && (w.base%uintptr(r.k.t.bytes) != 0 || r.row > 0 && !r.inLines(w)):
 			return false
 		}
 	}

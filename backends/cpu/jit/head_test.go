@@ -1,0 +1,87 @@
+package jit
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
+)
+
+// grid is memory from the first byte of a line on, of which views are parts.
+func grid[T any](n int) []T {
+	var t T
+	size := int(unsafe.Sizeof(t))
+	all := make([]T, n+2*cacheLine)
+	skip := (cacheLine - int(uintptr(unsafe.Pointer(unsafe.SliceData(all))))%cacheLine) % cacheLine / size
+	return all[skip : skip+n]
+}
+
+// Results that begin anywhere in a line are those of results that begin with one, and what
+// lies around them stays: parts of grids and of rows, past the caches and not, of one
+// output and of several that lie alike, or do not.
+func TestHeads(t *testing.T) {
+	brief.Alone(t)
+	if err := Available(AVX512); err != nil {
+		t.Skip(err)
+	}
+	t.Run("u32", func(t *testing.T) { testHeads[uint32](t, isa.U32) })
+	t.Run("u64", func(t *testing.T) { testHeads[uint64](t, isa.U64) })
+}
+
+func testHeads[T uint32 | uint64](t *testing.T, ty isa.Type) {
+	pool := workers.New(2)
+	defer pool.Close()
+	k := kernelOf(t, fmt.Sprintf("program p\nslot a %[1]v\nslot b %[1]v\nslot c %[1]v\nslot d %[1]v\nldg.%[1]v x, a[index]\nldg.%[1]v y, b[index]\nadd.%[1]v z, x, y\nstg.%[1]v z, c[index]\nsub.%[1]v z, x, y\nstg.%[1]v z, d[index]\nexit\n", ty))
+	seen := map[shape]bool{}
+	for _, c := range []struct{ rows, cols, side int }{ // of a grid with so many columns in memory
+		{1, headLanes, headLanes + 40}, {1, headLanes + 7, headLanes + 40}, {300, 130, 160}, {300, 128, 160}, {250, 1000, 1024}, {250, 1000, 1013},
+		{2200, 1024, 1040}, {3000, 1500, 1504}, // past the caches where elements have 8 bytes, or 4
+	} {
+		a, b := grid[T](c.rows*c.side+64), grid[T](c.rows*c.side+64)
+		for i := range a {
+			a[i], b[i] = T(i*i+7), T(3*i+1)
+		}
+		x, y := grid[T](len(a)), grid[T](len(a))
+		wantX, wantY := slices.Clone(x), slices.Clone(y)
+		for _, at := range [][2]int{{0, 0}, {1, 1}, {15, 15}, {0, 1}, {5, 13}, {16, 0}} {
+			clear(x)
+			clear(y)
+			clear(wantX)
+			clear(wantY)
+			for i := range c.rows {
+				for j := range c.cols {
+					s := i*c.side + j
+					wantX[at[0]+s], wantY[at[1]+s] = a[3+s]+b[s], a[3+s]-b[s]
+				}
+			}
+			view := func(m []T) backends.View {
+				v := backends.View{Addr: uintptr(unsafe.Pointer(unsafe.SliceData(m))), Type: ty, Rank: 2, Bytes: int64(len(m) * ty.Size())}
+				v.Shape[0], v.Shape[1], v.Stride[0], v.Stride[1] = int64(c.rows), int64(c.cols), int64(c.side), 1
+				return v
+			}
+			n := c.rows * c.cols
+			l := &backends.Launch{Slots: []backends.View{view(a[3:]), view(b), view(x[at[0]:]), view(y[at[1]:])}, N: uint64(n),
+				Grid: [3]uint32{uint32(n+255) / 256, 1, 1}, Block: [3]uint32{256, 1, 1}, Rank: 2, Record: new(backends.Record)}
+			l.Shape[0], l.Shape[1] = int64(c.rows), int64(c.cols)
+			require.NoError(t, k.Run(l, pool))
+			require.True(t, slices.Equal(wantX, x) && slices.Equal(wantY, y), "%v at %v", c, at)
+		}
+		runtime.KeepAlive([][]T{a, b, x, y})
+	}
+	for _, v := range *k.variants.Load() {
+		seen[shape{head: v.shape.head, stream: v.shape.stream}] = true
+	}
+	want := map[shape]bool{{}: true, {head: true}: true, {head: true, stream: true}: true}
+	if ty == isa.U64 {
+		want[shape{stream: true}] = true
+	}
+	require.Equal(t, want, seen)
+}
