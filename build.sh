@@ -24,10 +24,12 @@ usage: ./build.sh COMMAND
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
   bench operations operations, but losses, norms, gradients and most products, over types, sizes and axes against
                    the best of numpy and torch; --quick in under two minutes (benchmarks/operations.py)
+  bench kernels    kernels of Python functions against the best of torch.compile, torch and numexpr
+                   (benchmarks/kernels_cpu.py)
   bench products   compare the CPU's matrix products with torch's and numpy's (benchmarks/products.py)
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda_all.py)
   bench creation   what the first executor of a process costs (benchmarks/creation.py); of the CPU: creation cpu
-  bench making     what making a large program costs, in time and memory (benchmarks/making.py)
+  bench making     what making a program costs, large ones and those of a hundred instructions (benchmarks/making.py)
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
   bench torch-cuda what hologram_torch's calls and steps cost on an NVIDIA GPU (benchmarks/torch_cuda.py)
   bench report     one page of the records: operations against the machine's limits, and the records' history
@@ -473,11 +475,12 @@ bench() {
   case "$name" in
     cpu | creation | making | operations | products) install_packages bench --group bench ;;
     cuda) name=cuda_all && install_packages bench --group bench ;; # "cuda" is a package that CuPy imports
+    kernels) name=kernels_cpu && install_packages bench --group bench ;; # there are other modules of that name
     torch) name=torch_calls && install_packages bench --group bench ;;
     torch-cuda) name=torch_cuda && install_packages bench --group bench ;;
     --against) name=against ;;
     report) ;;
-    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, making, operations, products, report, torch or torch-cuda, or --against and a revision" ;;
+    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, kernels, making, operations, products, report, torch or torch-cuda, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"
