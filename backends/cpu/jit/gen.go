@@ -29,6 +29,7 @@ type program struct {
 	bytes    bool                  // byte addresses occur
 	places   bool                  // special values do
 	moves    bool                  // see moving
+	idle     bool                  // see dividerIdle
 	anyOrder bool                  // elements may be done in any order: nothing tells which comes when
 	shortcut map[*ir.Node]bool     // see findShortcuts
 	specials map[*ir.Node]*special // see findSpecials; nil: what stands within one
@@ -131,7 +132,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	}
 	p.findApart()
 	p.packing = p.packs(0)
-	p.moves = p.moving()
+	p.moves, p.idle = p.moving(), p.dividerIdle()
 	p.findDivisors(x.Body)
 	p.findFormer()
 	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
