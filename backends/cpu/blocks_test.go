@@ -199,7 +199,7 @@ func TestNegatedFactorOfALaterSegment(t *testing.T) {
 // TestFullBlocksBesideOthers: where a launch's last block is not full, its others' arrays are not
 // filled up beyond their ends, where later segments have what they need.
 func TestFullBlocksBesideOthers(t *testing.T) {
-	v := verify(t, programs["block, values that are needed behind a sum"])
+	v := verify(t, flows["block, values that are needed behind a sum"])
 	for _, block := range []int64{256, 512, 1024} {
 		n := 2*block + 10
 		contents := randomContents(rand.New(rand.NewPCG(33, 34)), v, n)
