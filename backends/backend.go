@@ -123,6 +123,13 @@ type Meter interface {
 	FreeBytes() int64
 }
 
+// Trimmer is a Device that keeps memory from launch to launch which is nobody's.
+type Trimmer interface {
+	Device
+	// Trim gives what is not in use back to the system and returns its size in bytes.
+	Trim() int64
+}
+
 // Locator is a Device that can tell where memory lies, whoever has it.
 type Locator interface {
 	// Locate tells of the memory at an address. It waits for nothing.

@@ -250,8 +250,15 @@ func (d *Device) MemoryStats() MemoryStats { return d.pool.Stats() }
 // lifts the bound. It is an error to ask for less than is in use.
 func (d *Device) SetMemoryLimit(bytes int64) error { return d.pool.SetLimit(bytes) }
 
-// Trim gives cached memory back to the device and returns its size in bytes.
-func (d *Device) Trim() int64 { return d.pool.Trim() }
+// Trim gives cached memory back to the device, and what the device keeps between launches to
+// the system, and returns its size in bytes.
+func (d *Device) Trim() int64 {
+	bytes := d.pool.Trim()
+	if keeps, ok := d.dev.(backends.Trimmer); ok {
+		bytes += keeps.Trim()
+	}
+	return bytes
+}
 
 // KernelStats returns what the device's cache of compiled kernels holds.
 func (d *Device) KernelStats() KernelStats { return d.kernels.Stats() }

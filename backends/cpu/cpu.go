@@ -245,6 +245,9 @@ type device struct {
 	backend *Backend
 }
 
+// Trim gives back what products keep from launch to launch, of all devices of the process.
+func (d *device) Trim() int64 { return gemm.Trim() }
+
 func (d *device) Info() backends.Info { return d.backend.info() }
 
 // Plan is backends.Planner's.

@@ -288,6 +288,24 @@ func giveWorker(at workers.Seat, w *worker) {
 	}
 }
 
+// Trim gives back the memory that is kept for launches to come, and returns its size in bytes.
+func Trim() (bytes int64) {
+	all := freeWorkers.Clear()
+	holders.mu.Lock()
+	all = append(all, holders.free[:]...)
+	clear(holders.free[:])
+	holders.mu.Unlock()
+	for _, w := range all {
+		if w != nil {
+			for i := range w.rooms {
+				bytes += w.rooms[i].Bytes
+			}
+			w.free()
+		}
+	}
+	return bytes
+}
+
 // maxBytes bounds sizes and strides, so that sums of products of them fit int64.
 const maxBytes = 1 << 46
 

@@ -235,7 +235,7 @@ func (r *launch) giveBack() {
 }
 
 // holders have the memory of what threads share, which is kept for so many other launches, but
-// no more than keptShared of it: nothing gives it back while it is kept.
+// no more than keptShared of it.
 var holders struct {
 	mu   sync.Mutex
 	free [8]*worker

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hologram-project/hologram/backends/cpu/workers"
 )
 
 // TestPackedOnce: of threads that need chunks of a block at once one packs each, and the others go
@@ -41,16 +43,8 @@ func TestPackedOnce(t *testing.T) {
 // TestHoldersKeepLittle: many launches at once that share all they may leave no more memory
 // behind than is meant to be kept, and who needs much finds what is as large.
 func TestHoldersKeepLittle(t *testing.T) {
-	clearHolders := func() {
-		for i, w := range holders.free {
-			if w != nil {
-				w.free()
-				holders.free[i] = nil
-			}
-		}
-	}
-	clearHolders()
-	defer clearHolders()
+	Trim()
+	defer Trim()
 	var at []*worker
 	for i := range len(holders.free) + 2 {
 		bytes := int64(maxShared)
@@ -81,5 +75,27 @@ func TestHoldersKeepLittle(t *testing.T) {
 			t.Errorf("there are %d bytes for %d", w.rooms[roomB].Bytes, bytes)
 		}
 		giveHolder(w)
+	}
+}
+
+// TestTrim: what is kept for launches to come is given back, and is not found again.
+func TestTrim(t *testing.T) {
+	Trim()
+	holder, w := takeHolder(1<<20), takeWorker(workers.Seat{}, nil)
+	holder.room(roomB, 1<<20)
+	w.room(roomA, 1<<16)
+	if n := Trim(); n != 0 {
+		t.Errorf("%d bytes that are in use were given back", n)
+	}
+	giveHolder(holder)
+	giveWorker(workers.Seat{}, w)
+	if n := Trim(); n < 1<<20+1<<16 || n > 1<<21 {
+		t.Errorf("%d bytes were given back", n)
+	}
+	if n := Trim(); n != 0 {
+		t.Errorf("then %d more", n)
+	}
+	if w := takeHolder(1); w.rooms[roomB].Bytes != 0 {
+		t.Error("a holder is still there")
 	}
 }
