@@ -340,3 +340,15 @@ def test_what_cudas_interface_shows_is_asked_of_cuda() -> None:
 
     with pytest.raises(hg.BackendError):  # there is no GPU here, or no memory of its at that address
         hg.sin(Array())
+
+
+def test_what_an_array_refuses_is_said_of_its_argument() -> None:
+    class Refusing:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise BufferError("the memory is elsewhere")
+
+        def __dlpack__(self, **_: Any) -> Any:
+            raise AssertionError("its memory was asked for")
+
+    with pytest.raises(BufferError, match=r"^lambda: y: the memory is elsewhere$"):
+        hologram.kernel(lambda x, y: x * y)(np.ones(3), Refusing())

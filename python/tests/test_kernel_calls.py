@@ -300,3 +300,17 @@ def test_buffers_choose_the_executor() -> None:
                 call()
                 if "machine code" in ex.device:
                     assert (native.direct(ex), native.direct(rest)) == (done[0] + 1, done[1])
+
+
+def test_a_value_in_a_text_shows_its_type_and_takes_no_form() -> None:
+    texts = []
+
+    @hologram.kernel
+    def told(x: Any) -> Any:
+        texts.append(f"{x}")
+        return x
+
+    told(np.ones(1, np.float32))
+    assert texts == ["<hologram value of a kernel: f32>"]
+    with pytest.raises(TypeError, match=r"text in the form '\.3f' can't be had .* shows its type\n  at .*:\d+: "):
+        hologram.kernel(lambda x: float(f"{x:.3f}"))(np.ones(1))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union, ov
 
 import numpy as np
 
+from hologram._arguments import naming
 from hologram._built import is_number
 from hologram._dtypes import NAMES, dtype_of_code
 from hologram._ffi import native
@@ -304,8 +305,7 @@ class Kernel:
                 shape = like.shape
                 for i in ready.others:
                     if all_values[i].shape != shape:
-                        arrays = [value for value in placed if type(value) in ARRAYS]
-                        shape = self._shape(arrays, outs)
+                        shape = self._shape([v if type(v) in ARRAYS else None for v in placed], outs)
                         break
                 if executor is None and HOST.issuperset(map(type, all_values)):
                     executor = default_executor(1)
@@ -315,18 +315,24 @@ class Kernel:
             if isinstance(value, Value):
                 alone(self._name, out, executor)
                 return self._inline(names, values)
-        for result in outs or ():
+        for i, result in enumerate(outs or ()):
             if not is_array(result):
-                raise DTypeError(f"{self._name}: out is {result!r}; expected an array, or a tuple of them for several")
+                what = f"out[{i}]" if isinstance(out, (tuple, list)) else "out"
+                raise DTypeError(
+                    f"{self._name}: {what} is {result!r}; expected an array, or a tuple of them for several"
+                )
         arrays = [v for n, v in zip(names, values) if n not in self._signature.static and is_array(v)]
         like = arrays[0] if arrays else None
-        given = [usable(value) for value in values]
+        given = []
+        for name, value in zip(names, values):
+            with naming(f"{self._name}: {name}"):
+                given.append(usable(value))
         compiled = self._compiled(names, given, outs)
-        arrays = [v for n, v in zip(names, given) if n not in self._signature.static and is_array(v)]
+        broadcast = [v if n not in self._signature.static and is_array(v) else None for n, v in zip(names, given)]
         HOST.update({type(value) for value in values if isinstance(value, np.generic)})
         if key is not None:
             self._know(key, compiled, values, outs or ())
-        return self._run(compiled, given, like, self._shape(arrays, outs), out, outs, executor)
+        return self._run(compiled, given, like, self._shape(broadcast, outs, names), out, outs, executor)
 
     def _placed(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> Optional[Sequence[Any]]:
         """Return a call's arguments by place, if their types and dtypes may decide all but shapes and numbers."""
@@ -381,8 +387,11 @@ class Kernel:
             results = tuple(result[()] for result in results)
         return results if compiled.several else results[0]
 
-    def _shape(self, arrays: list[Any], outs: Optional[tuple[Any, ...]]) -> tuple[int, ...]:
-        shapes = [tuple(array.shape) for array in arrays]
+    def _shape(
+        self, values: list[Any], outs: Optional[tuple[Any, ...]], names: Optional[list[str]] = None
+    ) -> tuple[int, ...]:
+        """Return the shape that arguments broadcast to, None being no array; names are the parameters' without."""
+        shapes = [tuple(array.shape) for array in values if array is not None]
         shape: tuple[int, ...] = shapes[0] if shapes else ()
         try:
             if any(other != shape for other in shapes):
@@ -398,12 +407,12 @@ class Kernel:
         except InvalidArgumentError:
             raise
         except ValueError:
-            given = ", ".join(map(str, shapes))
+            arrays = [each for each in zip(names or self._signature.names, values) if each[1] is not None]
+            given = ", ".join(f"{name} {tuple(array.shape)}" for name, array in arrays)
             if outs is None:
-                raise InvalidArgumentError(f"{self._name}: the shapes {given} don't broadcast together") from None
+                raise InvalidArgumentError(f"{self._name}: the shapes don't broadcast together: {given}") from None
             raise InvalidArgumentError(
-                f"{self._name}: the shape{'s' * (len(shapes) > 1)} {given} of the arguments "
-                f"do{'es' * (len(shapes) == 1)}n't broadcast to out's, {tuple(outs[0].shape)}"
+                f"{self._name}: the arguments' shapes don't broadcast to out's, {tuple(outs[0].shape)}: {given}"
             ) from None
         return shape
 

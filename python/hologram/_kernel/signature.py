@@ -127,7 +127,10 @@ class Signature:
             try:
                 hash(value)
             except TypeError:
-                raise DTypeError(f"{self.name}: {name} is static, and {type(value).__name__} has no hash") from None
+                raise DTypeError(
+                    f"{self.name}: {name} is static, and {type(value).__name__} has no hash, by which programs are kept"
+                    + ("; give a tuple" if isinstance(value, (list, np.ndarray)) else "")
+                ) from None
             return Kind("static", "", exact(value))
         annotated = self.annotated.get(name)
         try:

@@ -285,8 +285,8 @@ class Value:
             Place(
                 file,
                 line,
-                f"an int of Python's leaves the type that it meets here: {type} goes from {least} to {most}; "
-                "convert one of the two with hologram.cast",
+                f"an int of Python's leaves the type that it meets here: {type} goes from {least} to {most} "
+                "(hologram.cast converts one of the two)",
             )
         )
         code.place(label)
@@ -353,6 +353,12 @@ class Value:
     def __index__(self) -> NoReturn:
         """Refuse: its value is not known."""
         self._no("an index", "loop with hologram.range(n), or name the argument in static= to have its value in Python")
+
+    def __format__(self, form: str) -> str:
+        """Say what repr does; a form for numbers is refused."""
+        if form:
+            self._no(f"text in the form {form!r}", "without a form it shows its type")
+        return repr(self)
 
     def __round__(self, digits: object = None) -> NoReturn:
         """Refuse: Python's round gives an int."""
