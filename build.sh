@@ -22,8 +22,8 @@ usage: ./build.sh COMMAND
   wheel            build the manylinux wheel into dist/
   sdist            build the source distribution into dist/
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
-  bench operations operations, but losses, norms, gradients and most products, over types, sizes and axes against
-                   the best of numpy and torch; --quick in under two minutes (benchmarks/operations.py)
+  bench operations operations other than losses, norms, gradients and most products, over types, sizes and axes,
+                   against the best of numpy and torch; --quick in under two minutes (benchmarks/operations.py)
   bench kernels    kernels of Python functions against the best of torch.compile, torch and numexpr
                    (benchmarks/kernels_cpu.py)
   bench products   compare the CPU's matrix products with torch's and numpy's (benchmarks/products.py)

@@ -114,13 +114,16 @@ def report(rows: list[dict[str, Any]], compiling: list[dict[str, Any]], about: s
         '"anew" is the same of the forms that make their results. [kernel_peers.py](../kernel_peers.py) tells what'
         " the others run.",
         "",
+        "Means are geometric. What would take seconds in all rounds has fewer of them, which other processes on the"
+        " machine may have disturbed.",
+        "",
         about,
         "",
-        f"All {len(rows)} points: {mean([speed(row) for row in rows]):.2f}; {below} of them are below {BAR:g}.",
+        f"Mean of all {len(rows)} points: {mean([speed(row) for row in rows]):.2f}; {below} of them are below {BAR:g}.",
         "",
     ]
     sizes = sorted({row["n"] for row in rows})
-    lines += ["| kernel | all | " + " | ".join(f"{n:,}" for n in sizes) + " |", "|---|---|" + "---|" * len(sizes)]
+    lines += ["| kernel | mean | " + " | ".join(f"{n:,}" for n in sizes) + " |", "|---|---|" + "---|" * len(sizes)]
     for workload in dict.fromkeys(row["workload"] for row in rows):
         own = {row["n"]: speed(row) for row in rows if row["workload"] == workload}
         cells = [f"{own[n]:.2f}" if n in own else "" for n in sizes]

@@ -40,7 +40,7 @@ def test_a_speed_is_that_of_the_fastest_form_of_any_other():
 def test_the_tables_leave_empty_what_a_library_lacks():
     other = {**ROW, "workload": "gelu, 1 thread", "n": 2048, "seconds": {**ROW["seconds"], "torch": 1.5e-6}}
     text = kernels_cpu.report([ROW, other], [{"kernel": "chain", "instructions": 10, "hologram": 0.0012}], "Here.")
-    assert "All 2 points: 1.06; 1 of them are below 1." in text
+    assert "Mean of all 2 points: 1.06; 1 of them are below 1." in text
     assert "| chain, 1 thread | 1.50 | 1.50 |  |" in text
     assert "| gelu, 1 thread | 0.75 |  | 0.75 |" in text
     assert "| chain | 10 | 1.20 |  |  |" in text
