@@ -428,7 +428,7 @@ def test_mistakes_of_calls() -> None:
         ((x, np.ones(4)), {}, r"the shapes don't broadcast together: x \(3,\), y \(4,\)"),
         ((x, x), {"out": np.ones(4)}, r"shapes don't broadcast to out's, \(4,\): x \(3,\), y \(3,\)"),
         ((x, x), {"out": np.ones(())}, "out has shape"),
-        ((x, x), {"out": (x, x)}, "out has 2 arrays for 1 results"),
+        ((x, x), {"out": (x, x)}, "out has 2 arrays for 1 result$"),
         ((np.ones(3, np.int64), 1 << 70), {}, "more than 64 bits"),
         ((x, 10**400), {}, "an int of 1329 bits, too large for a float"),
         ((np.ones(3, np.int8), 200), {}, "parameter y: 200 is out of range"),

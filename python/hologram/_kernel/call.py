@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union, ov
 
 import numpy as np
 
-from hologram._arguments import naming
+from hologram._arguments import naming, shown
 from hologram._built import is_number
 from hologram._dtypes import NAMES, dtype_of_code
 from hologram._ffi import native
@@ -249,10 +249,11 @@ class Kernel:
         where = None if code is None else (code.co_filename, code.co_firstlineno)
         current.place = None if where is None else Place(*where)  # of what is found out while results are stored
         if not results or any(not isinstance(r, Value) and not is_number(r) for r in results):
-            shown = "nothing" if result is None else f"a {type(result).__name__}"
-            raise DTypeError(f"{self._name} returns {shown}; expected a number or a tuple of numbers")
+            found = "nothing" if result is None else f"a {type(result).__name__}"
+            raise DTypeError(f"{self._name} returns {found}; expected a number or a tuple of numbers")
         if wanted is not None and len(wanted) != len(results):
-            raise InvalidArgumentError(f"{self._name}: out has {len(wanted)} arrays for {len(results)} results")
+            count = f"{len(wanted)} array{'s' * (len(wanted) > 1)} for {len(results)} result{'s' * (len(results) > 1)}"
+            raise InvalidArgumentError(f"{self._name}: out has {count}")
         outputs = []
         for i, thing in enumerate(results):
             value = value_of(trace, thing, "the result")
@@ -260,9 +261,10 @@ class Kernel:
             if wanted is not None and wanted[i] != type_:
                 type_ = wanted[i]
                 if not _may_become(value, type_):
+                    what, which = (f"out[{i}]", f"result {i}") if several else ("out", "the result")
                     fail(
                         DTypeError,
-                        f"{self._name}: out is {_shown(type_)}, and the result {_shown(value.type)} isn't put there "
+                        f"{self._name}: {what} is {_type(type_)}, and {which}, {_type(value.type)}, isn't put there "
                         "silently; give .astype in the kernel",
                         where,
                     )
@@ -319,7 +321,7 @@ class Kernel:
             if not is_array(result):
                 what = f"out[{i}]" if isinstance(out, (tuple, list)) else "out"
                 raise DTypeError(
-                    f"{self._name}: {what} is {result!r}; expected an array, or a tuple of them for several"
+                    f"{self._name}: {what} is {shown(result)}; expected an array, or a tuple of them for several"
                 )
         arrays = [v for n, v in zip(names, values) if n not in self._signature.static and is_array(v)]
         like = arrays[0] if arrays else None
@@ -367,7 +369,7 @@ class Kernel:
             executor = executor_of((*values, *(outs or ())))
         elif not isinstance(executor, Executor):
             raise DTypeError(
-                f"{self._name}: executor is {executor!r}; expected an Executor, such as hologram.Executor('cpu')"
+                f"{self._name}: executor is {shown(executor)}; expected an Executor, such as hologram.Executor('cpu')"
             )
         results = outs or tuple([allocate(like, shape, dtype, executor, values) for _, dtype in compiled.outputs])
         if 0 not in shape:
@@ -472,7 +474,7 @@ def _may_become(value: Value, type: str) -> bool:
     return wanted > held or (wanted == held and not signed)
 
 
-def _shown(type: str) -> str:
+def _type(type: str) -> str:
     return "bool" if type == PRED else type
 
 
