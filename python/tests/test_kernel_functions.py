@@ -118,6 +118,29 @@ def by_kernel(x: Any) -> Any:
     return scaled(x)
 
 
+def test_tuples_and_texts_from_outside_are_those_of_now() -> None:
+    weights: Any = (1, (2.0, int))
+    mode = "twice"
+
+    @hologram.kernel
+    def f(x: Any) -> Any:
+        total = x * weights[0] + weights[1][0]
+        return total * 2 if mode == "twice" else total
+
+    x = np.ones(2)
+    assert f(x).tolist() == [6, 6]
+    weights = (1, (3.0, int))
+    assert f(x).tolist() == [8, 8]
+    weights = (True, (-0.0, int))
+    assert f(x).tolist() == [2, 2]
+    mode = "once"
+    assert f(x).tolist() == [1, 1]
+    assert len(f._cache) == 4
+    weights = (5, (np.zeros(1), int))  # arrays are none of what is looked at
+    with pytest.raises(TypeError, match="an array goes into a kernel as an argument"):
+        f(x)
+
+
 def test_numbers_from_outside_may_be_named_inside_or_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.ones(2)
     inside = [
@@ -166,6 +189,19 @@ def test_static_arguments() -> None:
     for order, text in [([1], "list has no hash, .*; give a tuple$"), (set(), "set has no hash, by which .* kept$")]:
         with pytest.raises(TypeError, match=f"order is static, and {text}"):
             f(x, order)
+
+
+def test_an_option_that_is_not_static_is_told_of_it() -> None:
+    for option, kind in [("sin", "str"), (None, "NoneType")]:
+
+        @hologram.kernel
+        def f(x: Any, name: Any = option) -> Any:
+            return x
+
+        with pytest.raises(TypeError, match=f"f: name is a {kind}; .*; name it in static= to have it as it is$"):
+            f(np.ones(1))
+    with pytest.raises(TypeError, match=r"exp: x is a str; .* or a number$"):
+        hologram.exp("sin")
 
 
 def test_nan_is_one_static_value() -> None:

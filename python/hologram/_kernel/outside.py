@@ -1,4 +1,4 @@
-"""What a kernel's program depends on outside of its function: numbers and functions that it and these name."""
+"""What a kernel's program depends on outside of its function: what can't change of that which it and functions name."""
 
 from __future__ import annotations
 
@@ -44,11 +44,17 @@ _ABSENT = object()
 
 
 def outside(value: object) -> object:
-    """Return what a program depends on of a value outside of its function: a number, or what is called; else None."""
+    """Return what a program depends on of a value outside of its function, a number, a text, what is called; else None.
+
+    A tuple is of such things, or it is none of them.
+    """
     if type(value) is types.FunctionType or value is _ABSENT:
         return value
-    if isinstance(value, _NUMBERS):
+    if isinstance(value, (*_NUMBERS, str)):
         return exact(value)
+    if isinstance(value, tuple):
+        inside = tuple(outside(item) for item in value)
+        return None if any(key is None for key in inside) else (type(value), inside)
     if not callable(value):
         return None
     inner = inspect.unwrap(value)  # a kernel's

@@ -154,11 +154,17 @@ class Signature:
                 return _array(dtype)
         except DTypeError as error:
             raise DTypeError(f"{self.name}: {name}: {error}") from None
+        hint = "; np.array makes one of it" if isinstance(value, (list, tuple)) else ""
+        if isinstance(value, (str, type(None))) and self._has_default(name):
+            hint = "; name it in static= to have it as it is"
         raise DTypeError(
             f"{self.name}: {name} is a {type(value).__name__}; expected a Buffer, a numpy array, an object with "
-            "DLPack or __cuda_array_interface__, or a number"
-            + ("; np.array makes one of it" if isinstance(value, (list, tuple)) else "")
+            f"DLPack or __cuda_array_interface__, or a number{hint}"
         )
+
+    def _has_default(self, name: str) -> bool:
+        parameter = self.parameters.get(name)
+        return parameter is not None and parameter.default is not parameter.empty
 
     def _annotated_kind(self, name: str, annotated: str, value: Any) -> Kind:
         if isinstance(value, np.ndarray) and value.ndim == 0:
