@@ -171,8 +171,9 @@ class Kernel:
         plan: dict[int, tuple[str, bool]] = {}
         wide: set[int] = set()
         stay: set[object] = set()
+        careful = False
         while True:
-            trace, atlas = Trace(plan, wide, stay), atlas_names(names)
+            trace, atlas = Trace(plan, wide, stay, careful), atlas_names(names)
             outer = current.trace, current.place
             try:
                 current.trace, current.place = trace, None
@@ -182,6 +183,7 @@ class Kernel:
             except Again:
                 plan.clear()  # whose variables have other numbers now
                 wide.clear()
+                careful = trace.careful
                 continue
             finally:
                 current.trace, current.place = outer
@@ -455,7 +457,7 @@ class Kernel:
         return self._last.text
 
 
-TRACING.add(Kernel._compile.__code__)
+TRACING[id(Kernel._compile.__code__)] = Kernel._compile.__code__
 
 
 def told(fault: ProgramFault, name: str, place: Optional[Place], shape: tuple[int, ...]) -> None:

@@ -87,7 +87,7 @@ def _nearest(trace: Trace, n: Value, x: Value, end: int) -> Value:
 
     So the smaller (end 1) or larger of an array's integer x and any int has x's type, where it fits.
     """
-    if not (_is_int(x) and n.weak and n.type == "i64") or n.fits(x.type):
+    if not (n.weak and n.type == "i64" and _is_int(x)) or n.fits(x.type):
         return n
     last = limits(x.type)[end]
     if n.constant is not None:
@@ -102,11 +102,11 @@ def _nearest(trace: Trace, n: Value, x: Value, end: int) -> Value:
 def minimum(trace: Trace, a: Value, b: Value) -> Value:
     """The smaller; NaN if either is NaN; −0 < +0."""
     a, b = _nearest(trace, a, b, 1), _nearest(trace, b, a, 1)
-    return apply(trace, "and" if common(a, b)[0] == PRED else "min", a, b)
+    return apply(trace, "and" if a.type == b.type == PRED else "min", a, b)
 
 
 @public
 def maximum(trace: Trace, a: Value, b: Value) -> Value:
     """The larger; NaN if either is NaN; −0 < +0."""
     a, b = _nearest(trace, a, b, 0), _nearest(trace, b, a, 0)
-    return apply(trace, "or" if common(a, b)[0] == PRED else "max", a, b)
+    return apply(trace, "or" if a.type == b.type == PRED else "max", a, b)

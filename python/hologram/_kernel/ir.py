@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from typing import Callable, NamedTuple, Optional, Union
 
 from hologram import _isa
@@ -59,6 +60,7 @@ class Code:
         self.body: list[Instruction] = []
         self._labels = 0
         self._loops: set[tuple[str, str]] = set()  # the instructions that make loops, and their labels
+        self._written = False  # whether an instruction may write what another does
 
     def register(self, type: str) -> int:
         """Return a new register of a numeric type, or a predicate."""
@@ -67,12 +69,15 @@ class Code:
 
     def emit(self, mnemonic: str, type: str, *sources: Source) -> int:
         """Append an instruction and return its result, a new register."""
-        register = self.register(type)
+        types = self.types
+        register = len(types)
+        types.append(type)
         self.body.append(Instruction(mnemonic, register, sources, False, self._place()))
         return register
 
     def write(self, register: int, mnemonic: str, *sources: Source) -> None:
         """Append an instruction that writes a register that there is."""
+        self._written = True
         self.body.append(Instruction(mnemonic, register, sources, False, self._place()))
 
     def act(self, mnemonic: str, *sources: Source) -> None:
@@ -112,23 +117,23 @@ class Code:
         Raises:
             InvalidArgumentError: More values are needed at one place than there are registers.
         """
-        code = _living([*self.entry, *self.body, Instruction("exit", None, (), True)])
-        names = self._allocate(code)
+        code, reads = self._living([*self.entry, *self.body, Instruction("exit", None, (), True)])
+        names = self._allocate(code, reads)
         lines = [f"program {name}", *declarations, ""]
-        targets = {source for line in code for source in line.sources if isinstance(source, str)}
+        targets = {source for line in code for source in line.sources if source.__class__ is str}
         places: dict[int, Place] = {}
         for mnemonic, result, sources, _, place in code:
-            if mnemonic.endswith(":"):
+            if mnemonic[-1] == ":":
                 if mnemonic[:-1] in targets:
                     lines.append(mnemonic)
                 continue
             words = [] if result is None else [names[result]]
             for source in sources:
-                if isinstance(source, int):
-                    words.append(names[source])
+                if isinstance(source, str):
+                    words.append(source)
                 else:
-                    words.append("!" + names[source.register] if isinstance(source, Negated) else source)
-            lines.append(f"  {mnemonic} {', '.join(words)}".rstrip())
+                    words.append("!" + names[source.register] if isinstance(source, Negated) else names[source])
+            lines.append(f"  {mnemonic} {', '.join(words)}" if words else f"  {mnemonic}")
             if place is not None:
                 places[len(lines)] = place
         return "\n".join(lines) + "\n", places
@@ -144,14 +149,32 @@ class Code:
                 spans.append((min(at, other), max(at, other)))
         return spans
 
-    def _allocate(self, code: list[Instruction]) -> dict[int, str]:
+    def _living(self, code: list[Instruction]) -> tuple[list[Instruction], list[list[int]]]:
+        """Drop what nobody reads; return what is left, and the registers that each instruction reads."""
+        reads = [_reads(line.sources) for line in code]
+        needed: set[int] = set()
+        before = -1
+        while len(needed) != before:  # again while loops carry values from their ends to their beginnings
+            before = len(needed)
+            for line, read in zip(reversed(code), reversed(reads)):
+                if line.effect or line.result in needed:
+                    needed.update(read)
+            if not self._written:
+                break
+        kept = [line.effect or line.result in needed for line in code]
+        return list(itertools.compress(code, kept)), list(itertools.compress(reads, kept))
+
+    def _allocate(self, code: list[Instruction], reads: list[list[int]]) -> dict[int, str]:
         """Give registers their names by linear scan over the places from first to last use."""
-        first: dict[int, int] = {}
+        first: dict[int, int] = {}  # in this order
         last: dict[int, int] = {}
-        for at, line in enumerate(code):
-            for register in (*_reads(line), *([] if line.result is None else [line.result])):
+        for at, (line, read) in enumerate(zip(code, reads)):
+            for register in read:
                 first.setdefault(register, at)
                 last[register] = at
+            if line.result is not None:
+                first.setdefault(line.result, at)
+                last[line.result] = at
         # What is set before a loop and used in it is needed until its last round ends.
         for begin, end in self._spans(code):
             for register, at in last.items():
@@ -160,8 +183,8 @@ class Code:
         names: dict[int, str] = {}
         free = {"r": list(range(_isa.FIRST_PRESET)), "p": list(range(_isa.NUM_PREDICATES))}
         busy: list[tuple[int, str, int]] = []  # until when, of which kind, which number
-        for register in sorted(first, key=first.__getitem__):
-            while busy and busy[0][0] <= first[register]:
+        for register, begin in first.items():
+            while busy and busy[0][0] <= begin:
                 _, kind, number = heapq.heappop(busy)
                 heapq.heappush(free[kind], number)
             kind = "p" if self.types[register] == "pred" else "r"
@@ -176,17 +199,5 @@ class Code:
         return names
 
 
-def _reads(line: Instruction) -> list[int]:
-    return [s.register if isinstance(s, Negated) else s for s in line.sources if not isinstance(s, str)]
-
-
-def _living(code: list[Instruction]) -> list[Instruction]:
-    """Drop what nobody reads."""
-    needed: set[int] = set()
-    before = -1
-    while len(needed) != before:  # again while loops carry values from their ends to their beginnings
-        before = len(needed)
-        for line in reversed(code):
-            if line.effect or line.result in needed:
-                needed.update(_reads(line))
-    return [line for line in code if line.effect or line.result in needed]
+def _reads(sources: tuple[Source, ...]) -> list[int]:
+    return [s.register if isinstance(s, Negated) else s for s in sources if not isinstance(s, str)]

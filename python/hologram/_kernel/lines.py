@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
@@ -24,6 +25,11 @@ _OURS = (_PACKAGE, os.path.join(_PACKAGE[:-1] + "_torch", ""), os.path.dirname(n
 """What the files of code that isn't the user's begin with; the last is numpy's too."""
 
 
+@functools.lru_cache(maxsize=4096)
+def _is_ours(file: str) -> bool:
+    return file.startswith(_OURS)
+
+
 class _Current(threading.local):
     trace: Optional[Trace] = None
     place: Optional[Place] = None  # of the statement that is being traced
@@ -33,16 +39,22 @@ current = _Current()
 """The trace that runs in this thread."""
 
 
-TRACING: set[types.CodeType] = set()
-"""The functions that run a kernel's code: below them in the stack is the kernel, above them its caller."""
+TRACING: dict[int, types.CodeType] = {}
+"""The functions that run a kernel's code, by their ids: below them in the stack is the kernel, above them its caller.
+
+Theirs are files of the package.
+"""
 
 
 def traced_frame() -> Optional[types.FrameType]:
     """Return the frame of the user's code that is being traced, or None where a statement is."""
     frame: Optional[types.FrameType] = sys._getframe(1)
-    while frame is not None and frame.f_code not in TRACING:
-        if not frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None:
+        code = frame.f_code
+        if not _is_ours(code.co_filename):
             return frame
+        if id(code) in TRACING:
+            return None
         frame = frame.f_back
     return None
 

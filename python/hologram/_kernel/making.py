@@ -67,7 +67,8 @@ def function_of(implementation: Function, name: str = "") -> Function:
         result = exact(trace, name, values)
         if result is None:
             result = implementation(trace, *values)
-            bound(name, values, result)
+            if result.__class__ is Value and result.type == "i64":
+                bound(name, values, result)
         return result
 
     @functools.wraps(implementation)
@@ -77,7 +78,8 @@ def function_of(implementation: Function, name: str = "") -> Function:
         if trace_of(*arguments) is None:
             result = eager(computed)(*arguments, out=out, executor=executor)
             return _weak(result) if out is None and all(type(value) in _PYTHON for value in arguments) else result
-        alone(name, out, executor)
+        if out is not None or executor is not None:
+            alone(name, out, executor)
         return computed(*arguments)
 
     function.of_values = computed  # type: ignore[attr-defined]  # what a kernel is made of
@@ -154,14 +156,17 @@ def public(implementation: Function) -> Function:
     return function
 
 
+_TYPES = {mnemonic: frozenset(row.types) for mnemonic, row in _isa.ROWS.items()}
+
+
 def apply(trace: Trace, mnemonic: str, *values: Value, type: str = "") -> Value:
     """Return an instruction's result on values in their common type, or a given one."""
     found, weak = common(*values)
     type = type or found
-    if type not in _isa.ROWS[mnemonic].types:
+    if type not in _TYPES[mnemonic]:
         name = "bool" if type == PRED else type
         fail(DTypeError, f"{mnemonic} of {name} is not there; expected one of {', '.join(_isa.ROWS[mnemonic].types)}")
-    register = trace.emit(f"{mnemonic}.{type}", type, *(value.source(type) for value in values))
+    register = trace.emit(f"{mnemonic}.{type}", type, *[value.source(type) for value in values])
     return Value(trace, type, weak, register)
 
 

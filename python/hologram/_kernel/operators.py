@@ -16,19 +16,19 @@ __all__ = ["OPERATORS", "mul", "power"]
 
 def _add(trace: Trace, a: Value, b: Value) -> Value:
     """A + b; of bools, whether one is true."""
-    return apply(trace, "or" if common(a, b)[0] == PRED else "add", a, b)
+    return apply(trace, "or" if a.type == b.type == PRED else "add", a, b)
 
 
 def _sub(trace: Trace, a: Value, b: Value) -> Value:
     """A - b."""
-    if common(a, b)[0] == PRED:
+    if a.type == b.type == PRED:
         fail(DTypeError, "a difference of bools is not there, as in numpy; use ^")
     return apply(trace, "sub", a, b)
 
 
 def mul(trace: Trace, a: Value, b: Value) -> Value:
     """A * b; of bools, whether both are true."""
-    return apply(trace, "and" if common(a, b)[0] == PRED else "mul", a, b)
+    return apply(trace, "and" if a.type == b.type == PRED else "mul", a, b)
 
 
 def _truediv(trace: Trace, a: Value, b: Value) -> Value:
@@ -212,7 +212,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def _method(name: str, reflected: bool) -> Callable[..., Any]:
-    function = OPERATORS[name]
+    function = OPERATORS[name].of_values  # type: ignore[attr-defined]
 
     def method(self: Value, *other: object) -> Any:
         return function(*other, self) if reflected else function(self, *other)

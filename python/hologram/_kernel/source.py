@@ -20,13 +20,31 @@ from hologram.errors import DTypeError, InvalidArgumentError
 __all__ = ["DECISIONS", "Body", "Expression", "assigned", "body_of", "defined", "expression_of"]
 
 
-class Body(NamedTuple):
-    """The source of a function: its statements, made ready for ``run``."""
+class Body:
+    """The source of a function.
 
-    name: str
-    file: str
-    statements: list[ast.stmt]
-    locals: frozenset[str]
+    Attributes:
+        name: The function's name.
+        file: Where it is.
+        line: That of its first statement.
+        locals: The names that are its own.
+        plain: Whether Python itself runs it as ``run`` does, as long as nothing fails.
+    """
+
+    def __init__(self, code: types.CodeType, written: list[ast.stmt], plain: bool) -> None:
+        self.name = code.co_name
+        self.file = code.co_filename
+        self.line = written[0].lineno
+        self.locals = frozenset((*code.co_varnames, *code.co_cellvars))
+        self.plain = plain
+        self._written = written
+        if not plain:  # at once, not in several threads: loops are known by their nodes
+            _ = self.statements
+
+    @functools.cached_property
+    def statements(self) -> list[ast.stmt]:
+        """Its statements, made ready for ``run``."""
+        return [ast.fix_missing_locations(_Rewriter().visit(node)) for node in copy.deepcopy(self._written)]
 
 
 def body_of(function: types.FunctionType) -> Optional[Body]:
@@ -44,8 +62,37 @@ def body_of(function: types.FunctionType) -> Optional[Body]:
         raise InvalidArgumentError(
             f"kernel: {place} has several functions like this one; write it on a line of its own"
         )
-    statements = [ast.fix_missing_locations(_Rewriter().visit(node)) for node in copy.deepcopy(found[0])]
-    return Body(code.co_name, code.co_filename, statements, frozenset((*code.co_varnames, *code.co_cellvars)))
+    return Body(code, found[0], code not in defined.bodies and all(map(_is_plain, found[0])))
+
+
+_LEFT = (ast.Name, ast.Tuple, ast.List, ast.expr_context)
+_PLAIN = (
+    *(ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.keyword, ast.Attribute, ast.Subscript),
+    *(ast.Slice, ast.operator, ast.unaryop, ast.cmpop, *_LEFT),
+)
+
+
+def _is_plain(node: ast.stmt) -> bool:
+    """Whether a statement sets names, or returns, what expressions give in which Python decides nothing."""
+    targets: list[ast.expr] = []
+    if isinstance(node, (ast.Pass, ast.Return)):
+        pass
+    elif isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    elif isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        targets = [node.target]
+    else:
+        return False
+    if not all(isinstance(inner, _LEFT) for target in targets for inner in ast.walk(target)):
+        return False
+    for inner in () if isinstance(node, ast.Pass) or node.value is None else ast.walk(node.value):
+        if not isinstance(inner, _PLAIN) or isinstance(inner, ast.Not):
+            return False
+        if isinstance(inner, ast.Compare) and (len(inner.ops) > 1 or isinstance(inner.ops[0], (ast.In, ast.NotIn))):
+            return False
+    return True
 
 
 class Expression(NamedTuple):

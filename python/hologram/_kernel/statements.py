@@ -7,6 +7,7 @@ Statements are carried out here, since Python itself can't be asked which way an
 from __future__ import annotations
 
 import ast
+import inspect
 import types
 from typing import Any, NamedTuple, NoReturn, Optional
 
@@ -26,7 +27,7 @@ _ABSENT: Any = object()
 
 
 class Again(Exception):
-    """The trace begins anew: it found out that a loop can't be unrolled, since lanes leave it one by one."""
+    """The trace begins anew: it found out that a loop can't be unrolled, since lanes leave it one by one, or failed."""
 
 
 class _Loop(NamedTuple):
@@ -485,7 +486,7 @@ class _Frame:
     do_Break = do_Continue = jump
 
 
-TRACING.add(_Frame.block.__code__)
+TRACING[id(_Frame.block.__code__)] = _Frame.block.__code__
 
 
 def run(trace: Trace, function: types.FunctionType, body: Body, arguments: dict[str, Any]) -> Any:
@@ -498,5 +499,37 @@ def run(trace: Trace, function: types.FunctionType, body: Body, arguments: dict[
             continue  # not set yet
     names.update(DECISIONS)
     names.update(arguments)
+    if body.plain and not trace.careful:
+        return _straight(trace, function, body, names, arguments)
     frame = _Frame(trace, body, names)
     return frame.finish(frame.block(body.statements))
+
+
+def _straight(
+    trace: Trace, function: types.FunctionType, body: Body, names: dict[str, Any], arguments: dict[str, Any]
+) -> Any:
+    """Have Python run a function whose statements it carries out as they are here, which needs none compiled again.
+
+    Raises:
+        Again: Something failed; run statement by statement it says why, and where.
+    """
+    outer = current.place
+    current.place = Place(body.file, body.line)
+    try:
+        code = function.__code__
+        count, keywords = code.co_argcount, code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+        given = [arguments[name] for name in code.co_varnames[:count]]
+        if code.co_flags & inspect.CO_VARARGS:
+            given += arguments[code.co_varnames[count + len(keywords)]]
+        copy = types.FunctionType(code, names, function.__name__, None, function.__closure__)
+        return copy(*given, **{name: arguments[name] for name in keywords})
+    except Again:
+        raise
+    except Exception:
+        trace.careful = True
+        raise Again from None
+    finally:
+        current.place = outer
+
+
+TRACING[id(_straight.__code__)] = _straight.__code__

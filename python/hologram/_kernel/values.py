@@ -35,11 +35,13 @@ __all__ = [
 PRED = "pred"
 _BOOL, _INT, _FLOAT = 0, 1, 2
 _WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
+_KINDS = {PRED: _BOOL, **dict.fromkeys(FLOATS, _FLOAT)}
+_PYTHON = {bool: _BOOL, int: _INT, float: _FLOAT}
 
 
 def kind_of(type: str) -> int:
     """Return 0 for bools, 1 for integers, 2 for floats: a number of a higher kind holds those of lower ones."""
-    return _BOOL if type == PRED else _FLOAT if type in FLOATS else _INT
+    return _KINDS.get(type, _INT)
 
 
 @functools.cache
@@ -91,11 +93,15 @@ class Trace:
             this one found out. A run that finds that one must hold more changes it, and sets ``again``.
         wide: The variables that hold any integer of 64 bits, found out likewise.
         stay: The `while` statements that stay loops though Python knows their conditions, found out likewise.
+        careful: Whether functions run statement by statement, whatever they consist of, since a run failed.
     """
 
-    def __init__(self, plan: dict[int, tuple[str, bool]], wide: set[int], stay: set[object]) -> None:
+    def __init__(
+        self, plan: dict[int, tuple[str, bool]], wide: set[int], stay: set[object], careful: bool = False
+    ) -> None:
         self.code = Code(traced_line)
         self.stay = stay
+        self.careful = careful
         self.plan = plan
         self.wide = wide
         self.again = False
@@ -229,7 +235,7 @@ class Value:
         self.weak = weak
         self.register = register
         self.constant = constant
-        if kind_of(type) != _FLOAT:
+        if type not in FLOATS:
             self.bounds = limits(type) if constant is None else (int(constant), int(constant))
 
     @property
@@ -248,6 +254,8 @@ class Value:
 
     def source(self, type: str) -> Union[int, str]:
         """Return what an instruction reads for this value as a type: a register, or a number's text."""
+        if self.constant is None and self.type == type and (not self.weak or type in FLOATS):
+            return self.register
         if self.constant is not None:
             if type == PRED:
                 return "true" if self.constant else "false"
@@ -503,6 +511,9 @@ def value_of(trace: Trace, thing: object, what: str) -> Value:
         if thing.scope not in trace.open:
             fail(InvalidArgumentError, f"{what} was computed in a branch or loop that not all lanes here went through")
         return thing
+    known = _PYTHON.get(type(thing))
+    if known is not None:
+        return Value(trace, _WEAK[known], True, constant=thing)  # type: ignore[arg-type]
     if isinstance(thing, np.ndarray) and thing.ndim == 0:
         thing = thing[()]
     if is_number(thing):
@@ -530,7 +541,7 @@ def _promoted(a: str, b: str) -> str:
 
 def promote(a: str, b: str) -> str:
     """Return the type that numpy gives an operation on two types."""
-    if b in (a, PRED):
+    if b == a or b == PRED:
         return a
     if a == PRED:
         return b
@@ -545,7 +556,8 @@ def common(*values: Value) -> tuple[str, bool]:
     type, weak = "", -1  # of the strong ones, and the highest kind of the weak ones
     for value in values:
         if value.weak:
-            weak = max(weak, kind_of(value.type))
+            kind = kind_of(value.type)
+            weak = kind if kind > weak else weak
         elif value.type != type:
             type = promote(type, value.type) if type else value.type
     if not type:
