@@ -57,18 +57,19 @@ func begin[T any](stage, what string, f func(m *work.Meter) (T, error)) *making[
 			}
 		}()
 		defer fpenv.Leave(fpenv.Enter()) // immediates are rounded, and constants folded
-		large := false
+		asked := 0
 		defer func() {
-			if large {
+			if asked >= leanFrom {
 				endLean()
 			}
 		}()
 		g.value, g.err = f(work.New(func() error {
-			if !large { // most are made before they are asked
-				large = true
+			if asked++; asked == leanFrom { // most are made before
 				beLean()
 			}
-			collect()
+			if asked >= leanFrom {
+				collect()
+			}
 			if g.left.Load() {
 				return errLeft
 			}
