@@ -341,6 +341,8 @@ def number(what: str, value: Any, type: Optional[str]) -> str:
         DTypeError: It is none, or a fraction for an integer.
         InvalidArgumentError: It is out of the type's range.
     """
+    if value.__class__ is float and type in _FIRST_BEYOND and abs(value) < _FIRST_BEYOND[type]:  # as most are
+        return value.hex()
     if not is_number(value):
         raise DTypeError(f"{what} is {value!r}; expected a number ({type})")
     if isinstance(value, (bool, np.bool_)):

@@ -95,15 +95,10 @@ _WORDS = {row.function: name for name, row in _EXACT.items()}
 def exact(trace: Trace, name: str, values: Sequence[Value]) -> Optional[Value]:
     """Return what an operation makes of ints and bools that all lanes have, or None where lanes must compute it."""
     row = _EXACT.get(name)
-    if row is None:
+    if row is None or not any(isinstance(value, Uniform) for value in values):
         return None
     for value in values:
-        if not value.weak:  # as most are not
-            return None
-    if not any(isinstance(value, Uniform) for value in values):
-        return None
-    for value in values:
-        if value.type in FLOATS or not (isinstance(value, Uniform) or value.constant is not None):
+        if not value.weak or value.type in FLOATS or not (isinstance(value, Uniform) or value.constant is not None):
             return None
     chosen = values[1:] if name == "where" else values
     bools = all(value.type == PRED for value in chosen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from typing import TYPE_CHECKING, Any, Callable
 
 from hologram import _isa
@@ -58,18 +59,31 @@ def function_of(implementation: Function, name: str = "") -> Function:
     @functools.wraps(implementation)
     def computed(*arguments: Any) -> Any:
         """Compute with values, of which there is one at least."""
-        trace: Any = trace_of(*arguments)
+        first = arguments[0] if arguments else None
+        trace: Any = first.trace if first.__class__ is Value else trace_of(*arguments)
         if len(arguments) != len(names):
             some = f"{len(names)} argument{'s' * (len(names) > 1)} ({', '.join(names)})"
             hint = _MORE.get(name, "") if len(arguments) > len(names) else ""
             fail(DTypeError, f"{name} takes {some}, got {len(arguments)}{hint}")
-        values = [value_of(trace, thing, label) for thing, label in zip(arguments, labels)]
-        result = exact(trace, name, values)
-        if result is None:
-            result = implementation(trace, *values)
-            if result.__class__ is Value and result.type == "i64":
-                bound(name, values, result)
-        return result
+        outer = trace.caller
+        if outer is None:
+            trace.caller = sys._getframe(1)
+        try:
+            known = trace.open
+            values = [
+                thing
+                if thing.__class__ is Value and thing.trace is trace and thing.scope in known
+                else value_of(trace, thing, label)
+                for thing, label in zip(arguments, labels)
+            ]
+            result = exact(trace, name, values) if values[0].weak else None
+            if result is None:
+                result = implementation(trace, *values)
+                if result.__class__ is Value and result.type == "i64":
+                    bound(name, values, result)
+            return result
+        finally:
+            trace.caller = outer
 
     @functools.wraps(implementation)
     def function(*arguments: Any, out: Any = None, executor: Any = None, **named: Any) -> Any:
@@ -161,7 +175,10 @@ _TYPES = {mnemonic: frozenset(row.types) for mnemonic, row in _isa.ROWS.items()}
 
 def apply(trace: Trace, mnemonic: str, *values: Value, type: str = "") -> Value:
     """Return an instruction's result on values in their common type, or a given one."""
-    found, weak = common(*values)
+    if len(values) == 2 and values[0].type == values[1].type and not (values[0].weak or values[1].weak):
+        found, weak = values[0].type, False
+    else:
+        found, weak = common(*values)
     type = type or found
     if type not in _TYPES[mnemonic]:
         name = "bool" if type == PRED else type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, Union
 
 import numpy as np
@@ -11,7 +12,7 @@ from hologram import _isa
 from hologram._built import FLOATS, is_number, number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram._kernel.ir import Code, Place
-from hologram._kernel.lines import at, fail, traced_frame, traced_line, user_line
+from hologram._kernel.lines import Lines, at, fail, traced_frame, traced_line, user_line
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class Trace:
     def __init__(
         self, plan: dict[int, tuple[str, bool]], wide: set[int], stay: set[object], careful: bool = False
     ) -> None:
-        self.code = Code(traced_line)
+        self.code = Code(self.place)
+        self.caller: Optional[types.FrameType] = None  # of the operation that is under way: below it is its code alone
         self.stay = stay
         self.careful = careful
         self.plan = plan
@@ -114,8 +116,19 @@ class Trace:
         self.slots: dict[str, str] = {}  # the types of arguments that are used
         self.params: dict[str, Param] = {}  # by Atlas name
         self.steps: list[Step] = []
+        self.lines: dict[int, Lines] = {}  # of functions, by the ids of their code
         self._known: dict[object, int] = {}  # steps by what they compute
         self._loaded: dict[tuple[object, str], int] = {}
+
+    def place(self) -> Optional[Place]:
+        """Return file and line of the kernel's code that is being traced, looked for from the caller of what runs."""
+        frame = self.caller
+        if frame is None:
+            return traced_line()
+        lines = self.lines.get(id(frame.f_code))
+        if lines is not None and lines.begin <= frame.f_lasti < lines.end:
+            return lines.here
+        return traced_line(frame)
 
     def enter(self) -> tuple[int, set[int]]:
         """Begin a branch or a loop's body; return what ``leave`` goes back to."""
@@ -183,12 +196,13 @@ class Trace:
 
     def emit(self, mnemonic: str, type: str, *sources: Any) -> int:
         """Append an instruction; see Code.emit."""
-        if len(self.code.body) >= _isa.MAX_INSTS:
+        code = self.code
+        if len(code.body) >= _isa.MAX_INSTS:
             fail(
                 InvalidArgumentError,
                 f"the kernel has more than {_isa.MAX_INSTS} instructions; loops over hologram.range stay loops",
             )
-        return self.code.emit(mnemonic, type, *sources)
+        return code.emit(mnemonic, type, *sources)
 
 
 def to_digits(digits: object) -> str:
@@ -436,7 +450,7 @@ class Value:
             )
         return found(*inputs)
 
-    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
+    def __array_function__(self, function: Any, kinds: Any, arguments: Any, keywords: Any) -> Any:
         """Compute numpy's functions of values."""
         from hologram._kernel import functions
 
