@@ -20,10 +20,10 @@ const (
 	leanPercent = 50 // for what others do meanwhile
 )
 
-// leanFrom is the question of a meter from which a program is large: of what is made
-// before there are a few MB. Machine code for a hundred instructions takes one question,
-// and a collection takes longer than it, the more programs there are.
-const leanFrom = 8
+// leanSteps are the steps of a stage from which a program is large: what is made before is
+// a few MB. Machine code for a hundred instructions takes 4,000, and a collection takes
+// longer than it, the more programs there are.
+const leanSteps = 1 << 15
 
 // lean is how many large programs are being made, and what Go's collector was told before.
 var lean struct {

@@ -57,24 +57,27 @@ func begin[T any](stage, what string, f func(m *work.Meter) (T, error)) *making[
 			}
 		}()
 		defer fpenv.Leave(fpenv.Enter()) // immediates are rounded, and constants folded
-		asked := 0
+		var m *work.Meter
+		large := false
 		defer func() {
-			if asked >= leanFrom {
+			if large {
 				endLean()
 			}
 		}()
-		g.value, g.err = f(work.New(func() error {
-			if asked++; asked == leanFrom { // most are made before
+		m = work.New(func() error {
+			if !large && m.Steps() >= leanSteps { // most are made before
+				large = true
 				beLean()
 			}
-			if asked >= leanFrom {
+			if large {
 				collect()
 			}
 			if g.left.Load() {
 				return errLeft
 			}
 			return nil
-		}))
+		})
+		g.value, g.err = f(m)
 	}()
 	return g
 }

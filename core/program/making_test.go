@@ -236,7 +236,7 @@ func TestALargeProgramIsMadeBesideLittleGarbage(t *testing.T) {
 	const pieces = 20
 	g := begin("make", "it", func(m *work.Meter) (int, error) {
 		var before, after runtime.MemStats
-		m.Step(10_000)
+		m.Step(leanSteps)
 		runtime.ReadMemStats(&before)
 		for range pieces {
 			garbage = make([]byte, 16*leanBytes)
@@ -249,6 +249,22 @@ func TestALargeProgramIsMadeBesideLittleGarbage(t *testing.T) {
 	garbage = nil
 	require.NoError(t, g.err)
 	require.GreaterOrEqual(t, g.value, pieces/2, "collected so often")
+}
+
+// A program of a hundred instructions is made without a collection of its own.
+func TestASmallProgramIsMadeWithoutACollection(t *testing.T) {
+	g := begin("make", "it", func(m *work.Meter) (int, error) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range leanSteps/1000 - 1 {
+			m.Step(1000)
+		}
+		runtime.ReadMemStats(&after)
+		return int(after.NumForcedGC - before.NumForcedGC), nil
+	})
+	<-g.done
+	require.NoError(t, g.err)
+	require.Zero(t, g.value)
 }
 
 // While large programs are made the heap grows by less, and as before once they are, or were
@@ -266,7 +282,7 @@ func TestTheHeapGrowsAsBeforeOnceALargeProgramIsMade(t *testing.T) {
 			large := func(on <-chan struct{}) *making[int] {
 				begun := make(chan struct{})
 				g := begin("make", "it", func(m *work.Meter) (int, error) {
-					m.Step(10_000)
+					m.Step(leanSteps)
 					close(begun)
 					<-on
 					end()
