@@ -19,8 +19,9 @@ const maxStretch = 1024
 
 // schedule orders each stretch. Loops count instructions, so that these stay in it.
 func (u *unit) schedule(t *target) {
-	s := &scheduler{unit: u, t: t, seen: make([]int32, len(u.info)),
-		writer: make([]int32, len(u.info)), readers: make([][]int32, len(u.info)), left: make([]int32, len(u.info))}
+	n := len(u.info)
+	counts := make([]int32, 4*n)
+	s := &scheduler{unit: u, t: t, seen: counts[:n], writer: counts[n : 2*n], readers: counts[2*n : 3*n], left: counts[3*n:]}
 	u.intervals()
 	s.lives()
 	for first := 0; first < len(u.code); {
@@ -50,14 +51,20 @@ type scheduler struct {
 	t       *target
 	seen    []int32 // in the stretch
 	writer  []int32 // of what is there, or -1
-	readers [][]int32
+	readers []int32 // of it, the first of a list in reads, or -1
 	left    []int32 // of seen, what is yet to come in the walk
+	reads   []link
+	edges   []edge
+	uses    []use
 
 	ends  []vreg              // in the order in which they end
 	there [][numClasses]int32 // by instruction: how many begin before it and end in it or later
 
 	code  []inst
 	nodes []node
+	order []int32
+	ready []int32
+	spare []inst
 	room  [numClasses]int // registers that values of the stretch may take,
 	held  [numClasses]int // among them those that are there before and end in it
 	last  int32           // instruction of the stretch
@@ -66,56 +73,59 @@ type scheduler struct {
 
 // node is an instruction of the stretch.
 type node struct {
-	after  []edge
+	after  int32 // the first of a list in edges, or -1
 	before int32 // how many are to come first that have not
+	cycles int32
 	begin  int32 // when its operands are there
 	way    int32 // cycles from its beginning to the end of the stretch
 	vector bool  // it takes one of the units for vectors
 	values []use
 }
 
-type edge struct{ to, cycles int32 }
+// edge goes to what comes after an instruction, and link to one that reads a vreg; next is
+// where the list goes on, or -1.
+type edge struct{ to, cycles, next int32 }
+type link struct{ at, next int32 }
 
-// use is how often an instruction has to do with a vreg that begins or ends in the stretch.
+// use is how often an instruction has to do with a vreg that begins or ends in the stretch,
+// and how often the stretch has.
 type use struct {
-	v     vreg
-	times int32
+	v            vreg
+	times, seen  int32
+	class        class
+	begins, ends bool
 }
 
 func (s *scheduler) stretch(first int32, code []inst) {
-	s.code, s.nodes = code, make([]node, len(code))
+	s.code, s.nodes = code, slices.Grow(s.nodes[:0], len(code))[:len(code)]
 	s.relate()
 	s.measure(first)
 	s.values()
-	plain := make([]int32, len(code))
-	for i := range plain {
-		plain[i] = int32(i)
+	s.order = s.order[:0]
+	for i := range code {
+		s.order = append(s.order, int32(i))
 	}
-	before := s.most(plain)
+	before := s.most(s.order)
 	s.room[classVec] = min(s.room[classVec], before[classVec])
-	order := s.order()
-	for c, n := range s.most(order) {
+	s.sort()
+	for c, n := range s.most(s.order) {
 		if n > max(s.room[c], before[c]) {
 			return
 		}
 	}
-	sorted := make([]inst, len(code))
-	for i, k := range order {
-		sorted[i] = code[k]
+	s.spare = append(s.spare[:0], code...)
+	for i, k := range s.order {
+		code[i] = s.spare[k]
 	}
-	copy(code, sorted)
 }
 
 // relate finds out what comes before what.
 func (s *scheduler) relate() {
+	s.reads, s.edges = s.reads[:0], s.edges[:0]
 	for i := range s.code {
-		s.code[i].visit(func(v vreg, _ bool) { s.seen[v], s.writer[v], s.readers[v] = 0, -1, s.readers[v][:0] })
-	}
-	edge := func(from, to, cycles int32) {
-		if from >= 0 && from != to {
-			s.nodes[from].after = append(s.nodes[from].after, edge{to, cycles})
-			s.nodes[to].before++
-		}
+		in := &s.code[i]
+		s.nodes[i] = node{after: -1, cycles: in.cycles(), vector: in.emit == nil && in.f != x86.MovUPS && in.f != x86.LoadUPD}
+		in.visit(func(v vreg, _ bool) { s.seen[v], s.writer[v], s.readers[v] = 0, -1, -1 })
 	}
 	effect, looks := int32(-1), []int32(nil) // the last effect on memory, and the looks at it since
 	for i := range s.code {
@@ -124,36 +134,46 @@ func (s *scheduler) relate() {
 			s.seen[v]++
 			if !write {
 				if w := s.writer[v]; w >= 0 {
-					edge(w, at, s.code[w].cycles())
+					s.edge(w, at, s.nodes[w].cycles)
 				}
-				s.readers[v] = append(s.readers[v], at)
+				s.reads = append(s.reads, link{at, s.readers[v]})
+				s.readers[v] = int32(len(s.reads) - 1)
 				return
 			}
-			edge(s.writer[v], at, 0)
-			for _, r := range s.readers[v] {
-				edge(r, at, 0)
+			s.edge(s.writer[v], at, 0)
+			for r := s.readers[v]; r >= 0; r = s.reads[r].next {
+				s.edge(s.reads[r].at, at, 0)
 			}
-			s.writer[v], s.readers[v] = at, s.readers[v][:0]
+			s.writer[v], s.readers[v] = at, -1
 		})
 		switch {
 		case in.emit != nil && !in.pure || in.d == 0 && in.mem != nil:
-			edge(effect, at, 0)
+			s.edge(effect, at, 0)
 			for _, l := range looks {
-				edge(l, at, 0)
+				s.edge(l, at, 0)
 			}
 			effect, looks = at, looks[:0]
 		case in.emit != nil || in.mem != nil:
-			edge(effect, at, 0)
+			s.edge(effect, at, 0)
 			looks = append(looks, at)
 		}
-		s.nodes[i].vector = in.emit == nil && in.f != x86.MovUPS && in.f != x86.LoadUPD
 	}
 	for i := len(s.nodes) - 1; i >= 0; i-- {
 		n := &s.nodes[i]
-		n.way = s.code[i].cycles()
-		for _, e := range n.after {
+		n.way = n.cycles
+		for k := n.after; k >= 0; k = s.edges[k].next {
+			e := &s.edges[k]
 			n.way = max(n.way, e.cycles+s.nodes[e.to].way)
 		}
+	}
+}
+
+// edge has one instruction come some cycles after another, if there is one.
+func (s *scheduler) edge(from, to, cycles int32) {
+	if from >= 0 && from != to {
+		s.edges = append(s.edges, edge{to, cycles, s.nodes[from].after})
+		s.nodes[from].after = int32(len(s.edges) - 1)
+		s.nodes[to].before++
 	}
 }
 
@@ -201,20 +221,23 @@ func (s *scheduler) within(v vreg) (begins, ends bool) {
 // values notes which vregs begin or end with each instruction, or may, and how often they
 // are used there.
 func (s *scheduler) values() {
+	s.uses = s.uses[:0]
 	for i := range s.code {
-		n := &s.nodes[i]
+		first := len(s.uses)
 		s.code[i].visit(func(v vreg, _ bool) {
-			if begins, ends := s.within(v); !begins && !ends || s.info[v].constant {
+			begins, ends := s.within(v)
+			if !begins && !ends || s.info[v].constant {
 				return
 			}
-			for k := range n.values {
-				if n.values[k].v == v {
-					n.values[k].times++
+			for k := first; k < len(s.uses); k++ {
+				if s.uses[k].v == v {
+					s.uses[k].times++
 					return
 				}
 			}
-			n.values = append(n.values, use{v, 1})
+			s.uses = append(s.uses, use{v, 1, s.seen[v], s.info[v].class, begins, ends})
 		})
+		s.nodes[i].values = s.uses[first:]
 	}
 }
 
@@ -226,24 +249,22 @@ type walk struct {
 
 // walk begins one, which ends where the next begins.
 func (s *scheduler) walk() *walk {
-	for i := range s.nodes {
-		for _, x := range s.nodes[i].values {
-			s.left[x.v] = s.seen[x.v]
-		}
+	for i := range s.uses {
+		s.left[s.uses[i].v] = s.uses[i].seen
 	}
 	return &walk{left: s.left, live: s.held}
 }
 
 // change is by how many registers more an instruction leaves in use.
 func (s *scheduler) change(w *walk, n *node) (more [numClasses]int) {
-	for _, x := range n.values {
-		c := s.info[x.v].class
-		begins, ends := s.within(x.v)
-		if begins && w.left[x.v] == s.seen[x.v] {
-			more[c]++
+	for i := range n.values {
+		x := &n.values[i]
+		left := w.left[x.v]
+		if x.begins && left == x.seen {
+			more[x.class]++
 		}
-		if ends && w.left[x.v] == x.times {
-			more[c]--
+		if x.ends && left == x.times {
+			more[x.class]--
 		}
 	}
 	return more
@@ -254,8 +275,8 @@ func (s *scheduler) take(w *walk, n *node) {
 	for c := range more {
 		w.live[c] += more[c]
 	}
-	for _, x := range n.values {
-		w.left[x.v] -= x.times
+	for i := range n.values {
+		w.left[n.values[i].v] -= n.values[i].times
 	}
 }
 
@@ -271,14 +292,14 @@ func (s *scheduler) most(order []int32) (most [numClasses]int) {
 	return most
 }
 
-// order takes instructions as a processor would that sees all of them.
-func (s *scheduler) order() []int32 {
+// sort finds the order in which a processor would take instructions that sees all of them.
+func (s *scheduler) sort() {
 	units := 3
 	if s.t.evex {
 		units = 2
 	}
 	w := s.walk()
-	var ready, order []int32
+	ready, order := s.ready[:0], s.order[:0]
 	for i := range s.nodes {
 		if s.nodes[i].before == 0 {
 			ready = append(ready, int32(i))
@@ -322,7 +343,8 @@ func (s *scheduler) order() []int32 {
 		}
 		s.take(w, n)
 		order = append(order, i)
-		for _, e := range n.after {
+		for k := n.after; k >= 0; k = s.edges[k].next {
+			e := &s.edges[k]
 			to := &s.nodes[e.to]
 			to.begin = max(to.begin, max(now, n.begin)+e.cycles)
 			if to.before--; to.before == 0 {
@@ -330,7 +352,7 @@ func (s *scheduler) order() []int32 {
 			}
 		}
 	}
-	return order
+	s.ready, s.order = ready, order
 }
 
 // before reports whether a is to be taken before b, both being ready.
