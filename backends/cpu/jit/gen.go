@@ -225,7 +225,8 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 // generateFor is generate with somebody who reads the stages, or nil.
 func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code []byte, lay layout, err error) {
 	lay, t = p.lay, t.targetFor(s)
-	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
+	room := 3*p.insts + 32 // for most
+	e := &encoder{unit: &unit{info: make([]vinfo, 1, room), code: make([]inst, 0, room)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
 		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, unmasked: map[vreg]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
@@ -236,7 +237,7 @@ func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code 
 	if g.err != nil {
 		return nil, lay, g.err
 	}
-	g.code = append(g.pro, g.code...)
+	g.code = slices.Insert(g.code, 0, g.pro...)
 	for i := range g.loops {
 		g.loops[i].first += int32(len(g.pro))
 		g.loops[i].last += int32(len(g.pro))
