@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from typing import Any, Callable
@@ -512,6 +513,29 @@ def test_a_source_that_changed_is_not_taken_for_the_function(tmp_path: Any) -> N
     late = hologram.kernel(kernels[0][0])
     with pytest.raises(TypeError, match="the truth can't be had of a value"):
         late(x)
+
+
+def test_instructions_are_of_their_lines_in_a_long_function_that_is_gone_through_twice() -> None:
+    steps = "".join(f"    v = v * 3 + {i}\n" for i in range(30))
+    text = f"def g(v):\n{steps}    v = v // (v - v)\n{steps}    return v\ndef f(x, y):\n    return g(x) + g(y)\n"
+    f = hologram.kernel(written(text, "<long>"))
+    with pytest.raises(hologram.ProgramFault, match=r"division by zero .*\n  at <long>:32: v = v // \(v - v\)"):
+        f(np.ones(3, np.int32), np.ones(3, np.int32))
+    lines = [place.line for place in f._last.lines.values()]  # type: ignore[union-attr]
+    assert [line for line, _ in itertools.groupby(lines)] == [*range(2, 63), *range(2, 63), 65, 64]
+
+
+def test_what_fails_is_done_again_statement_by_statement() -> None:
+    """As its errors are told by statements; what is counted here is how often a function of Python's is called."""
+    calls: list[Any] = []
+    text = "def f(x, of):\n    y = of(x) * 2\n    return undefined + y\n"
+    with pytest.raises(NameError, match="name 'undefined' is not defined"):
+        hologram.kernel(written(text, "<again>"), static="of")(np.ones(3), lambda x: keep(calls, x))
+    assert len(calls) == 2
+    assert hologram.kernel(written(text.replace("undefined", "y"), "<once>"), static="of")(
+        np.ones(3), lambda x: keep(calls, x)
+    ).tolist() == [4, 4, 4]
+    assert len(calls) == 3
 
 
 def test_kernels_inside_kernels() -> None:

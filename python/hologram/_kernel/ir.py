@@ -73,6 +73,10 @@ class Code:
 
     def emit(self, mnemonic: str, type: str, *sources: Source) -> int:
         """Append an instruction and return its result, a new register."""
+        return self.compute(mnemonic, type, sources)
+
+    def compute(self, mnemonic: str, type: str, sources: tuple[Source, ...]) -> int:
+        """Do as ``emit`` does."""
         types = self.types
         register = len(types)
         types.append(type)

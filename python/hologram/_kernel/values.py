@@ -202,7 +202,7 @@ class Trace:
                 InvalidArgumentError,
                 f"the kernel has more than {_isa.MAX_INSTS} instructions; loops over hologram.range stay loops",
             )
-        return code.emit(mnemonic, type, *sources)
+        return code.compute(mnemonic, type, sources)
 
 
 def to_digits(digits: object) -> str:
