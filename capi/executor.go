@@ -188,8 +188,8 @@ func go_executor_set_memory_limit(executor C.hologram_executor, bytes C.int64_t)
 	return fail(ex.Device().SetMemoryLimit(int64(bytes)))
 }
 
-// go_executor_trim gives cached memory of the executor's device back to the
-// system, and tells how many bytes.
+// go_executor_trim gives cached memory of the executor's device, and what that keeps
+// from call to call, back to the system, and tells how many bytes.
 //
 //export go_executor_trim
 func go_executor_trim(executor C.hologram_executor, bytes_out *C.int64_t) (status C.int32_t) {

@@ -397,8 +397,8 @@ HOLOGRAM_API int32_t hologram_executor_set_quota(hologram_executor executor, int
    bound. */
 HOLOGRAM_API int32_t hologram_executor_set_memory_limit(hologram_executor executor, int64_t bytes);
 
-/* hologram_executor_trim gives cached memory of the executor's device, and what that keeps from call to call, back to the
-   system, and tells how many bytes. */
+/* hologram_executor_trim gives cached memory of the executor's device, and what that keeps from call to call, back
+   to the system, and tells how many bytes. */
 HOLOGRAM_API int32_t hologram_executor_trim(hologram_executor executor, int64_t *bytes_out);
 
 /* hologram_executor_memory_stats describes the memory of the executor's device. */

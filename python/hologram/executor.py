@@ -436,7 +436,7 @@ class Executor(ExecutorBase):
         function(self, limit)
 
     def trim(self) -> int:
-        """Give the device's cached memory, and what it keeps between calls, back to the system; return how many bytes."""
+        """Give memory that the device caches, or keeps between calls, back to the system; return how many bytes."""
         self._check()
         return int(native.executor_trim(self))
 
