@@ -23,6 +23,15 @@ var (
 	firstSeed = flag.Uint64("seed", 1, "the first random program's seed")
 )
 
+// Seeds returns how many random programs of a sort to run and the first one's seed, counted
+// from 0: as many as a test takes by itself, from its first on, or what the flags say.
+func Seeds(count int) (int, uint64) {
+	if *programs > 0 {
+		count = *programs
+	}
+	return count, *firstSeed - 1
+}
+
 // runRandom compares random ordered programs with the interpreter, bit for
 // bit: memory, residues, phase and whether there was a fault, which must be one
 // that the interpreter has seen. Half of them are compiled with a random set of

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/conformance"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
@@ -142,11 +143,11 @@ func TestRandomMeetings(t *testing.T) {
 }
 
 func randomMeeting(t *testing.T, tested backends.Backend) {
-	count := brief.Or(150, 40)
+	count, first := conformance.Seeds(brief.Or(150, 40))
 	oracle := interp.New()
 	skipped := 0
-	for i := range count {
-		r := rand.New(rand.NewPCG(uint64(i), 11))
+	for i := first; i < first+uint64(count); i++ {
+		r := rand.New(rand.NewPCG(i, 11))
 		block := []int64{1, 1, 3, 8, 16, 32, 64, 100, 128, 256, 300}[r.IntN(11)]
 		demanded := int64(0)
 		if r.IntN(2) == 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hologram-project/hologram/backends/conformance"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
@@ -121,9 +122,10 @@ func anyCell(r *rand.Rand, t isa.Type) uint64 {
 func TestRandomElements(t *testing.T) {
 	brief.Alone(t)
 	oracle := interp.New()
-	for i := range brief.Or(600, 100) {
-		r := rand.New(rand.NewPCG(uint64(i), 91))
-		text, slots := writeElements(r, elementTypes[i%len(elementTypes)])
+	count, first := conformance.Seeds(brief.Or(600, 100))
+	for i := first; i < first+uint64(count); i++ {
+		r := rand.New(rand.NewPCG(i, 91))
+		text, slots := writeElements(r, elementTypes[i%uint64(len(elementTypes))])
 		v := verify(t, text)
 		tested := map[jit.Level]*ready{}
 		for l, b := range engines(t, 1) {

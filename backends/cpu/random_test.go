@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/conformance"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
@@ -160,11 +161,11 @@ func TestRandomControl(t *testing.T) {
 }
 
 func randomControl(t *testing.T, tested backends.Backend) {
-	count := brief.Or(250, 50)
+	count, first := conformance.Seeds(brief.Or(250, 50))
 	oracle := interp.New()
 	skipped := 0
-	for i := range count {
-		r := rand.New(rand.NewPCG(uint64(i), 7))
+	for i := first; i < first+uint64(count); i++ {
+		r := rand.New(rand.NewPCG(i, 7))
 		text := randomProgram(r)
 		p, err := isa.Assemble("random.atlas", text)
 		if err != nil {
