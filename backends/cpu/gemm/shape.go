@@ -126,8 +126,11 @@ func (r *launch) share(threads, want int64) bool {
 	p := &r.first
 	lanes := int64(p.lib.m.lanes(p.t))
 	tile := 2 * lanes
-	if bytes := p.n * p.k * p.t.size(); bytes > maxShared {
+	if bytes := ceil(p.n, tile) * tile * p.k * p.t.size(); bytes > maxShared {
 		n := ceil(ceil(p.n, ceil(bytes, maxShared)), tile) * tile
+		if n >= p.n || n*p.k*p.t.size() > 2*maxShared { // sums so long that a tile's columns take too much
+			return false
+		}
 		r.later, p.n = p.n-n, n
 	}
 	h := p.shape(p.m, p.n)

@@ -1,0 +1,74 @@
+package gemm
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestSharesAreOfTheResult: what threads share are the result's columns, no others, in blocks that
+// have room for what is packed, also where B is too large to be packed at once.
+func TestSharesAreOfTheResult(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 42))
+	declined := 0
+	for i := range 20000 {
+		lib, typ := []*library{narrow(), wide()}[r.IntN(2)], []number{f32, f64, i32, i64}[r.IntN(4)]
+		size := typ.size()
+		in := element{size: size}
+		if typ == i32 && r.IntN(2) == 0 {
+			in.size = 2
+		}
+		dim := func() int64 { return 1 + r.Int64N(1<<(1+r.IntN(12))) }
+		m, n, k := dim(), dim(), dim()
+		if r.IntN(4) == 0 {
+			k = min(1<<18, (maxShared/size/n+1)*(1+r.Int64N(3)))
+			if !typ.float() { // no bound of k
+				k = (maxShared/size/n + 1) * (1 + r.Int64N(3))
+			}
+		}
+		out := element{size: size}
+		p := product{lib: lib, t: typ, in: in, out: out, m: m, n: n, k: k, crs: n * size, ccs: size}
+		p.ars, p.acs, p.brs, p.bcs = k*in.size, in.size, n*in.size, in.size
+		if r.IntN(2) == 0 {
+			p.ars, p.acs = in.size, m*in.size
+		}
+		if r.IntN(2) == 0 {
+			p.brs, p.bcs = in.size, k*in.size
+		}
+		p = p.orient()
+		if !p.packsB(p.m) || p.takesRows(p.m) || p.packsRows(p.m) || p.k*p.n*size > 4*maxShared {
+			continue
+		}
+		l := &launch{first: p}
+		threads := 2 + r.Int64N(63)
+		want := 2 + r.Int64N(200)
+		done := int64(0)
+		for again := true; again; again = l.advance() {
+			q := &l.first
+			if !l.share(threads, want) {
+				if q.n != p.n-done || l.later != 0 {
+					t.Fatalf("product %d, %v: %d × %d × %d: %d columns are left, %d later, %d done", i, typ, p.m, p.n, p.k, q.n, l.later, done)
+				}
+				done += q.n
+				declined++
+				continue
+			}
+			if l.holder.rooms[roomB].Bytes > 2*maxShared+maxShared/4 { // with what keeps tiles apart
+				t.Fatalf("product %d, %v: %d × %d × %d: %d bytes are shared", i, typ, p.m, p.n, p.k, l.holder.rooms[roomB].Bytes)
+			}
+			if q.n < 1 || l.later < 0 || q.n+l.later+done != p.n {
+				t.Fatalf("product %d, %v: %d × %d × %d by %d threads: %d columns now, %d later, %d done", i, typ, p.m, p.n, p.k, threads, q.n, l.later, done)
+			}
+			done += q.n
+			if l.down*l.high < q.m || (l.down-1)*l.high >= q.m || l.across*l.wide < q.n || (l.across-1)*l.wide >= q.n {
+				t.Fatalf("product %d, %v: %d × %d × %d: %d × %d tasks of %d × %d", i, typ, p.m, p.n, p.k, l.down, l.across, l.high, l.wide)
+			}
+			h := l.packed[0].shape
+			if min(l.wide, q.n) > h.perBlock || h.bBlock < ceil(min(l.wide, q.n), h.across)*h.bTile || h.rows > int64(q.lib.m.tallest(q.t, int(h.width))) {
+				t.Fatalf("product %d, %v: %d × %d × %d: tasks of %d columns, %+v", i, typ, p.m, p.n, p.k, l.wide, h)
+			}
+		}
+	}
+	if declined > 2000 {
+		t.Errorf("%d products were not shared", declined)
+	}
+}
