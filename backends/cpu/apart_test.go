@@ -44,6 +44,13 @@ var apart = map[string]string{
   not.pred p, p
   sel.f32 x, s, e, x
   sel.f32 x, p, x, 3`,
+	"the opposite of a comparison, which NaNs keep from being another": `
+  ldp.f64 d, k
+  set.lt.f64 p, d, 0.5
+  not.pred p, p
+  set.lt.f32 s, x, 0.5
+  and.pred s, s, p
+  sel.f32 x, s, x, 3`,
 	"what lanes divide by": `
   ldp.f64 d, k
   ldp.i64 n, n

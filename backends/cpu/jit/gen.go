@@ -389,10 +389,10 @@ func (g *gen) function() {
 			})
 		}
 	}
+	g.full = g.allLanes() // first: what is not so is computed apart too
 	if p.apart != nil && !g.packed && g.shape.block == 0 {
 		g.computeApart(p.fn.Body, g.narrow())
 	}
-	g.full = g.allLanes()
 	for _, n := range p.fn.Body.Nodes {
 		g.hoist(n)
 	}
