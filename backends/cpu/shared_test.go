@@ -57,10 +57,17 @@ func sharing(r *rand.Rand) string {
 				w.line("%s.%s %s, %s, %d", pick("div", "rem"), t, made(t), x, 1+r.IntN(100))
 			}
 		case 4:
-			w.line("set.%s.%s sp, %s, %s", pick("lt", "le", "eq", "ne", "gt", "ge"), t, x, y)
-			t = longs[r.IntN(3)]
+			p := pick("sp", "sq", "sr")
+			w.line("set.%s.%s %s, %s, %s", pick("lt", "le", "eq", "ne", "gt", "ge"), t, p, x, y)
+			if r.IntN(2) == 0 {
+				w.line("not.pred %s, %s", p, pick("sp", "sq", "sr"))
+				w.line("%s.pred %s, %s, %s", pick("and", "or", "xor"), pick("sp", "sq", "sr"), p, pick("sp", "sq", "sr"))
+			}
+			if r.IntN(2) == 0 {
+				t = longs[r.IntN(3)]
+			}
 			x, y = old(t), old(t)
-			w.line("sel.%s %s, sp, %s, %s", t, made(t), x, y)
+			w.line("sel.%s %s, %s, %s, %s", t, made(t), pick("sp", "sq", "sr"), x, y)
 		default:
 			all := append(append([]string{}, longs...), shorts...)
 			if u := all[r.IntN(len(all))]; u != t {
@@ -68,6 +75,7 @@ func sharing(r *rand.Rand) string {
 			}
 		}
 	}
+	w.line("set.lt.f64 sp, s_f64_0, 0.5\n  set.gt.i64 sq, s_i64_0, 5\n  not.pred sr, sp")
 	for range r.IntN(12) {
 		one()
 	}
@@ -79,9 +87,16 @@ func sharing(r *rand.Rand) string {
 	w.line("mov.u32 v4, block")
 	w.line("xor.u32 v5, v0, v2")
 	for range 2 + r.IntN(5) {
-		switch r.IntN(5) {
+		switch r.IntN(6) {
 		case 0:
 			one()
+		case 5:
+			w.condition()
+			w.line("%s.pred p, p, %s", pick("and", "or", "xor"), pick("sp", "sq", "sr"))
+			end := w.label()
+			w.line("bra %s, p", end)
+			w.body(2, end)
+			w.line("%s:", end)
 		case 1:
 			t := longs[r.IntN(3)]
 			end := w.label()
