@@ -64,7 +64,6 @@ class Code:
         self.body: list[Instruction] = []
         self._labels = 0
         self._loops: set[tuple[str, str]] = set()  # the instructions that make loops, and their labels
-        self._written = False  # whether an instruction may write what another does
 
     def register(self, type: str) -> int:
         """Return a new register of a numeric type, or a predicate."""
@@ -85,7 +84,6 @@ class Code:
 
     def write(self, register: int, mnemonic: str, *sources: Source) -> None:
         """Append an instruction that writes a register that there is."""
-        self._written = True
         self.body.append(Instruction(mnemonic, register, sources, False, self._place()))
 
     def act(self, mnemonic: str, *sources: Source) -> None:
@@ -169,8 +167,6 @@ class Code:
             for line, read in zip(reversed(code), reversed(reads)):
                 if line.effect or line.result in needed:
                     needed.update(read)
-            if not self._written:
-                break
         kept = [line.effect or line.result in needed for line in code]
         return list(itertools.compress(code, kept)), list(itertools.compress(reads, kept))
 
