@@ -62,7 +62,7 @@ func (b *bed) close() {
 // Operations of the system's call, on memory of this process alone.
 const (
 	private   = 128
-	futexWait = private | 0
+	futexWait = private
 	futexWake = private | 1
 )
 
