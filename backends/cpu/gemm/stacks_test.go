@@ -10,7 +10,7 @@ import (
 // are: vectors are stored whole, also those of fewer.
 func TestDotsHaveRoom(t *testing.T) {
 	if err := jit.Available(jit.AVX2); err != nil { // then no code is made at all
-		t.Skip(err)
+		t.Skipf("AVX2 is missing: %v", err)
 	}
 	for _, lib := range []*library{narrow(), wide()} {
 		for _, typ := range []number{f32, f64} {

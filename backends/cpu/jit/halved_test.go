@@ -43,7 +43,7 @@ func TestWhatMovesMemory(t *testing.T) {
 // have them: with slots that stand for one element, parameters, and ends of any length.
 func TestShortVectors(t *testing.T) {
 	if err := Available(AVX512); err != nil {
-		t.Skip(err)
+		t.Skipf("AVX-512 is missing: %v", err)
 	}
 	r := rand.New(rand.NewPCG(17, 18))
 	pool := workers.New(1)

@@ -30,7 +30,7 @@ func grid[T any](n int) []T {
 func TestHeads(t *testing.T) {
 	brief.Alone(t)
 	if err := Available(AVX512); err != nil {
-		t.Skip(err)
+		t.Skipf("AVX-512 is missing: %v", err)
 	}
 	t.Run("u32", func(t *testing.T) { testHeads[uint32](t, isa.U32) })
 	t.Run("u64", func(t *testing.T) { testHeads[uint64](t, isa.U64) })
