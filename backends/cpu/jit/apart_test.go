@@ -4,9 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // Groups are as large as what lanes do allows: numbers of 64 bits that the launch shares make
@@ -24,12 +21,7 @@ func TestNumbersOfTheLaunchLeaveGroupsLarge(t *testing.T) {
 		{"mov.f64 d, 1\nloop 3, next\nmul.f64 d, d, 0.5\nnext:\ncvt.f32.f64 d, d\nadd.f32 x, x, d", 8, 4},
 		{"ldp.f64 d, k\ncvt.i64.f64 m, d\ndiv.i64 m, 7, m\ncvt.f32.i64 m, m\nadd.f32 x, x, m", 8, 4},
 	} {
-		p, err := isa.Assemble("test.atlas", "program p\nslot a f32\nslot c f32\nparam k f64\nldg.f32 x, a[index]\n"+c.text+"\nstg.f32 x, c[index]\nexit\n")
-		require.NoError(t, err)
-		v, err := isa.Verify(p)
-		require.NoError(t, err)
-		fn, _, err := ir.Canonical(v)
-		require.NoError(t, err)
+		fn := canonical(t, "program p\nslot a f32\nslot c f32\nparam k f64\nldg.f32 x, a[index]\n"+c.text+"\nstg.f32 x, c[index]\nexit\n")
 		made, err := prepare(nil, fn)
 		require.NoError(t, err)
 		lanes := func(l Level) int { return made.groupLanes(targetOf(l), shape{}) }

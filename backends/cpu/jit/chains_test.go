@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/isa/work"
 )
@@ -30,12 +28,7 @@ func TestChoicesCostTheirNumber(t *testing.T) {
 					fmt.Fprintf(&b, "sel.f32 z, p%d, %s, z\n", i%2, c.chosen[i/2%2])
 				}
 				b.WriteString("stg.f32 z, x[index]\nexit\n")
-				program, err := isa.Assemble("p.atlas", b.String())
-				require.NoError(t, err)
-				v, err := isa.Verify(program)
-				require.NoError(t, err)
-				f, _, err := ir.Canonical(v)
-				require.NoError(t, err)
+				f := canonical(t, b.String())
 				p, err := prepare(nil, f)
 				require.NoError(t, err)
 				m := work.New(nil)

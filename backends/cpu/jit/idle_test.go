@@ -4,9 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // Roots are left to the divider where there is enough else to do meanwhile.
@@ -21,12 +18,7 @@ func TestRootsBesideOthers(t *testing.T) {
 		{"mul.f32 a, x, x\nadd.f32 a, a, 1\nsqrt.f32 a, a\nadd.f32 b, y, 2\nsqrt.f32 b, b\nmul.f32 x, a, b", false},
 		{"loop 3, next\nmul.f32 x, x, x\nadd.f32 x, x, y\nmul.f32 y, y, y\nadd.f32 x, x, 1\nsqrt.f32 x, x\nnext:", false},
 	} {
-		p, err := isa.Assemble("test.atlas", "program p\nslot a f32\nslot b f32\nldg.f32 x, a[index]\nldg.f32 y, b[index]\n"+c.text+"\nstg.f32 x, a[index]\nexit\n")
-		require.NoError(t, err)
-		v, err := isa.Verify(p)
-		require.NoError(t, err)
-		fn, _, err := ir.Canonical(v)
-		require.NoError(t, err)
+		fn := canonical(t, "program p\nslot a f32\nslot b f32\nldg.f32 x, a[index]\nldg.f32 y, b[index]\n"+c.text+"\nstg.f32 x, a[index]\nexit\n")
 		made, err := prepare(nil, fn)
 		require.NoError(t, err)
 		require.Equal(t, c.idle, made.idle, c.text)

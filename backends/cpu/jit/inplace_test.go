@@ -4,9 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // A branch's result takes the place of what it leaves as it was, if nothing needs that
@@ -32,12 +29,7 @@ func TestResultsInPlace(t *testing.T) {
 		{"what an instruction computes", sum + "  mul.f32 s, x, x\n  bra over, p\n  add.f32 s, s, x\nover:\n" + end, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			source, err := isa.Assemble("test.atlas", c.text)
-			require.NoError(t, err)
-			v, err := isa.Verify(source)
-			require.NoError(t, err)
-			f, _, err := ir.Canonical(v)
-			require.NoError(t, err)
+			f := canonical(t, c.text)
 			p, err := prepare(nil, f)
 			require.NoError(t, err)
 			placed := 0

@@ -50,14 +50,9 @@ func TestDeclinedLaunches(t *testing.T) {
 // sumOfSix adds six numbers up.
 func sumOfSix(t *testing.T) *ir.Func {
 	t.Helper()
-	p, err := isa.Assemble("p", "program p\nslot a u8\nslot b u8\nslot c u8\nslot d u8\nslot e u8\nslot f u8\nslot out u8\n"+
+	f := canonical(t, "program p\nslot a u8\nslot b u8\nslot c u8\nslot d u8\nslot e u8\nslot f u8\nslot out u8\n"+
 		"ldg.u8 s, a[index]\nldg.u8 x, b[index]\nadd.u8 s, s, x\nldg.u8 x, c[index]\nadd.u8 s, s, x\nldg.u8 x, d[index]\nadd.u8 s, s, x\n"+
 		"ldg.u8 x, e[index]\nadd.u8 s, s, x\nldg.u8 x, f[index]\nadd.u8 s, s, x\nstg.u8 s, out[index]\nexit\n")
-	require.NoError(t, err)
-	v, err := isa.Verify(p)
-	require.NoError(t, err)
-	f, _, err := ir.Canonical(v)
-	require.NoError(t, err)
 	return f
 }
 

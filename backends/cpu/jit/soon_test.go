@@ -20,12 +20,7 @@ func TestSumsComeSoon(t *testing.T) {
 		fmt.Fprintf(&text, "  mov.f32 z%d, 0x0p+0\n  mul.u64 off, at, %d\n  loop n, round%[1]d\n  ldg.f32 v, x[off]\n  add.f32 z%[1]d, z%[1]d, v\n  add.u64 off, off, 4096\nround%[1]d:\n", i, i+2)
 	}
 	text.WriteString("  add.f32 a, z0, z1\n  add.f32 b, z2, z3\n  add.f32 a, a, b\n  stg.f32 a, y[at]\n  exit\n")
-	p, err := isa.Assemble("p", text.String())
-	require.NoError(t, err)
-	v, err := isa.Verify(p)
-	require.NoError(t, err)
-	f, _, err := ir.Canonical(v)
-	require.NoError(t, err)
+	f := canonical(t, text.String())
 	seen := map[*ir.Node]bool{}
 	order := ""
 	for _, n := range soon(f.Body.Nodes, countUses(f.Body, map[*ir.Value]int{})) {

@@ -11,7 +11,6 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // What is staged is what lies at each element's place, whatever the strides,
@@ -72,12 +71,7 @@ func kernelOf(t *testing.T, text string) *Kernel {
 	if err := Available(Detect()); err != nil {
 		t.Skipf("%v", err)
 	}
-	p, err := isa.Assemble("kernel", text)
-	require.NoError(t, err)
-	v, err := isa.Verify(p)
-	require.NoError(t, err)
-	f, _, err := ir.Canonical(v)
-	require.NoError(t, err)
+	f := canonical(t, text)
 	k, err := Compile(nil, f, Detect(), nil)
 	require.NoError(t, err)
 	t.Cleanup(k.Release)
