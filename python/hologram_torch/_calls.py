@@ -305,7 +305,16 @@ def unexpected(what: str, named: Mapping[str, object], *names: str) -> NoReturn:
 
 
 _Function = Callable[..., Any]
-_ABSENT: Any = object()
+
+
+class _Absent:
+    """What an argument is that was not given.
+
+    Asked for by its type: Dynamo (2.11) can't compare a size that it left open with an object.
+    """
+
+
+_ABSENT: Any = _Absent()
 
 
 def quick(name: str, otherwise: _Function) -> _Function:
@@ -325,7 +334,7 @@ def quick(name: str, otherwise: _Function) -> _Function:
                 return apply(x)
             if found is not None:
                 return found
-        return otherwise(*([] if x is _ABSENT else [x]), *rest, **named)
+        return otherwise(*([] if isinstance(x, _Absent) else [x]), *rest, **named)
 
     def binary(x: Any = _ABSENT, y: Any = _ABSENT, *rest: Any, **named: Any) -> Any:
         if not rest and not named and not is_dynamo_compiling():
@@ -334,7 +343,7 @@ def quick(name: str, otherwise: _Function) -> _Function:
                 return apply(x, y)
             if found is not None:
                 return found
-        return otherwise(*[value for value in (x, y) if value is not _ABSENT], *rest, **named)
+        return otherwise(*[value for value in (x, y) if not isinstance(value, _Absent)], *rest, **named)
 
     if operation.function.scalars:
         return otherwise
