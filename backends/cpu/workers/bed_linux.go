@@ -13,11 +13,14 @@ import (
 // one by the other. Who is woken wakes some more, so that a caller need not wake all. While it
 // sleeps, a worker has a thread, but no processor of Go's.
 type bed struct {
-	_      [64]byte
-	wakes  atomic.Uint32 // how many are to wake that have not yet
-	closed atomic.Bool
-	_      [56]byte
+	_ [64]byte
+	// wakes is how many are to wake that have not yet, and whether the bed is closed: in one
+	// word, since who looked at both apart could sleep on what was true of neither.
+	wakes atomic.Uint32
+	_     [60]byte
 }
+
+const closed = 1 << 31
 
 func newBed() *bed { return &bed{} }
 
@@ -26,9 +29,11 @@ const fan = 4
 
 // sleep returns true when the worker is woken, false when the bed is closed.
 func (b *bed) sleep() bool {
-	for !b.closed.Load() {
+	for {
 		n := b.wakes.Load()
 		switch {
+		case n&closed != 0:
+			return false
 		case n == 0: // on Linux a wait ends early if the number changes meanwhile, or a signal comes
 			_, _, _ = syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&b.wakes)), futexWait, 0, 0, 0, 0)
 		case b.wakes.CompareAndSwap(n, n-1):
@@ -36,11 +41,10 @@ func (b *bed) sleep() bool {
 			return true
 		}
 	}
-	return false
 }
 
 // pending is how many are to wake that have not yet.
-func (b *bed) pending() int { return int(b.wakes.Load()) }
+func (b *bed) pending() int { return int(b.wakes.Load() &^ closed) }
 
 // wake wakes so many, which is not more than sleep or are about to.
 func (b *bed) wake(n int) { b.rouse(b.wakes.Add(uint32(n))) }
@@ -54,8 +58,7 @@ func (b *bed) rouse(n uint32) {
 
 // close wakes all, for good.
 func (b *bed) close() {
-	b.closed.Store(true)
-	b.wakes.Add(1) // who is about to wait does not
+	b.wakes.Or(closed) // who is about to wait does not
 	b.futexWake(math.MaxInt32)
 }
 

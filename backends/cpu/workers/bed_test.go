@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // TestBed has sleepers wake as often as they are woken, no more and no less, whether the wakes
@@ -97,6 +99,39 @@ func TestBedIsLeft(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); woken.Load() < wakes; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d of %d woke", woken.Load(), wakes)
+		}
+	}
+}
+
+// TestBedClosesOnTheWay closes beds that sleepers come to and are woken in: all leave.
+func TestBedClosesOnTheWay(t *testing.T) {
+	for i := range brief.Or(2000, 500) {
+		b := newBed()
+		var all sync.WaitGroup
+		var there atomic.Int32
+		for range 3 {
+			all.Go(func() {
+				there.Add(1)
+				for b.sleep() {
+				}
+			})
+		}
+		for there.Load() < int32(i%4) {
+			Pause()
+		}
+		for range i % 7 {
+			b.wake(1)
+		}
+		b.close()
+		left := make(chan struct{})
+		go func() {
+			all.Wait()
+			close(left)
+		}()
+		select {
+		case <-left:
+		case <-time.After(10 * time.Second):
+			t.Fatal("some sleep on in a bed that is closed")
 		}
 	}
 }
