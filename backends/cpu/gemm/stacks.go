@@ -64,6 +64,9 @@ func (w *worker) stack(p *product, matrices int64) {
 		to.addr = w.room(roomSum, bytes)
 		if p.reads {
 			was = place{w.room(roomC, bytes), to.step}
+			if w.err != nil { // or what is fetched would have no place
+				return
+			}
 			w.fetch(0, high, 0, wide, to.step)
 		}
 	}
