@@ -131,7 +131,7 @@ end:
 }
 
 // Quotients and remainders by constants have the oracle's bits: of numbers beside their
-// multiples, and at the ends of a type.
+// multiples, and at the ends of a type; also where something keeps them from being packed.
 func TestQuotientsByConstants(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	oracle := interp.New()
@@ -145,14 +145,20 @@ func TestQuotientsByConstants(t *testing.T) {
 		for range brief.Or(4, 1) {
 			divisors = append(divisors, 1+r.Uint64N(most), 1+r.Uint64()%most>>r.IntN(ty.Bits()-1))
 		}
+		if ty.Signed() {
+			divisors = append(divisors, most+1)
+		}
 		for _, d := range divisors {
 			signs := []string{""}
 			if d = max(1, d); ty.Signed() {
 				signs = append(signs, "-")
 			}
+			if d > most { // what has no counterpart without its sign
+				signs = []string{"-"}
+			}
 			var cells []byte
 			for i := range n {
-				cell := d*(r.Uint64()%(most/d)+uint64(r.IntN(2))) + uint64(r.IntN(3)) - 1
+				cell := d*(r.Uint64()%max(1, most/d)+uint64(r.IntN(2))) + uint64(r.IntN(3)) - 1
 				switch {
 				case i < 8:
 					cell = most + uint64(i) - 4
@@ -164,12 +170,21 @@ func TestQuotientsByConstants(t *testing.T) {
 				cells = append(cells, binary.LittleEndian.AppendUint64(nil, cell)[:ty.Size()]...)
 			}
 			for _, sign := range signs {
-				v := verify(t, fmt.Sprintf("program p\nslot x %v\nslot q %[1]v\nslot m %[1]v\n  ldg.%[1]v x, x[index]\n  div.%[1]v y, x, %s%d\n  stg.%[1]v y, q[index]\n  rem.%[1]v y, x, %[2]s%[3]d\n  stg.%[1]v y, m[index]\n  exit", ty, sign, d))
-				contents := [][]byte{cells, make([]byte, len(cells)), make([]byte, len(cells))}
-				want := run(t, oracle, v, linear(n, 100), contents, nil, nil)
-				for _, l := range levels {
-					if err := same(v, run(t, on(t, l, 1), v, linear(n, 100), contents, nil, nil), want); err != nil {
-						t.Errorf("%v, %v by %s%d: %v", l, ty, sign, d, err)
+				for _, wide := range []bool{false, true} {
+					slot, also, contents := "", "", [][]byte{cells, make([]byte, len(cells)), make([]byte, len(cells))}
+					switch {
+					case wide && ty.Size() > 2:
+						continue
+					case wide:
+						slot, also = "\nslot f f32", fmt.Sprintf("\n  cvt.f32.%v f, x\n  stg.f32 f, f[index]", ty)
+						contents = append(contents, make([]byte, 4*n))
+					}
+					v := verify(t, fmt.Sprintf("program p\nslot x %v\nslot q %[1]v\nslot m %[1]v%[4]s\n  ldg.%[1]v x, x[index]\n  div.%[1]v y, x, %s%d\n  stg.%[1]v y, q[index]\n  rem.%[1]v y, x, %[2]s%[3]d\n  stg.%[1]v y, m[index]%[5]s\n  exit", ty, sign, d, slot, also))
+					want := run(t, oracle, v, linear(n, 100), contents, nil, nil)
+					for _, l := range levels {
+						if err := same(v, run(t, on(t, l, 1), v, linear(n, 100), contents, nil, nil), want); err != nil {
+							t.Errorf("%v, %v by %s%d, wide: %v: %v", l, ty, sign, d, wide, err)
+						}
 					}
 				}
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
-// Quotients of integers by a number that is the same in the whole launch are made of the
-// high halves of products, in words of 16 or 32 bits (Granlund and Montgomery, "Division by
+// Quotients of integers by a number that is the same in the whole launch, or a constant, are
+// made of the high halves of products, in words of 16 or 32 bits (Granlund and Montgomery, "Division by
 // invariant integers using multiplication", 1994, figures 4.1 and 5.2). With l the least
 // such that the divisor's magnitude d is at most 2^l, the multiplier 2^(bits+l−1) / d of
 // numbers with a sign, or 2^(bits+l) / d of those without, is one bit longer than a word:
@@ -17,13 +17,26 @@ import (
 // done as words, the even ones and the odd ones; without a sign they are no negative words.
 //
 // A divisor of 0 has the multiplier 0, and shifts that leave nothing: the quotient is 0.
+//
+// Of a constant more is known. Powers of two are shifts alone. Numbers that are shorter than
+// words take a multiplier that has one bit less and is rounded up, so nothing is added: with e
+// what it has too much of, times d, less than d ≤ 2^l, x·e is below the power of two that is
+// divided by, if x is below 2^(bits−1), or |x| at most 2^(bits−2).
 
 // invariant is what is computed once of a divisor.
 type invariant struct {
-	factor vreg // what is multiplied with
-	first  vreg // of words without sign: how far what lacks of x is shifted
-	shift  vreg // how far the sum is
-	sign   vreg // of those with one: all ones if the divisor is negative; 0: it is not
+	signed bool     // what words are multiplied as
+	factor vreg     // what is multiplied with; 0: a power of two is shifted by
+	lacks  bool     // factor lacks a bit
+	first  distance // of words without sign: how far what lacks of x is shifted
+	shift  distance // how far the sum is
+	sign   vreg     // of those with one: all ones if the divisor is negative; 0: it is not
+}
+
+// distance is how far words are shifted: by a vector's, or, without one, by so many bits.
+type distance struct {
+	by   vreg
+	bits int
 }
 
 // multiplies says how divisors of a type are multiplied with: in words of so many bits, with or
@@ -46,16 +59,35 @@ func reciprocal(word int, signed bool, d uint64) (factor, first, shift uint64) {
 	return (uint64(1)<<up-d)<<word/d + 1, uint64(min(up, 1)), uint64(max(up-1, 0))
 }
 
-// invariantBy is what divides by a constant.
+// invariantBy is what divides by a constant, which is not 0.
 func (g *gen) invariantBy(t isa.Type, cell uint64) (v invariant) {
 	word, signed := g.multiplies(t)
+	v.signed = signed
 	d := cell & t.Mask()
 	negative := t.Signed() && d>>(t.Bits()-1) != 0
 	if negative {
 		d = -d & t.Mask()
 	}
-	factor, first, shift := reciprocal(word, signed, d)
-	v.factor, v.first, v.shift = g.number(word/8, factor), g.number(word/8, first), g.number(word/8, shift)
+	up := bits.Len64(d - 1)
+	factor := uint64(0)
+	rounded := func(e int) uint64 { return (uint64(1)<<e-1)/d + 1 }
+	switch {
+	case d == 1<<up:
+		v.shift.bits = up
+	case t.Bits() < word && !t.Signed():
+		v.signed = false
+		factor, v.shift.bits = rounded(word+up-1), up-1
+	case t.Bits() < word:
+		factor, v.shift.bits = rounded(word+up-2), up-2
+	default:
+		v.lacks = true
+		var first, last uint64
+		factor, first, last = reciprocal(word, signed, d)
+		v.first.bits, v.shift.bits = int(first), int(last)
+	}
+	if factor != 0 {
+		v.factor = g.number(word/8, factor)
+	}
 	if negative {
 		v.sign = g.number(word/8, ^uint64(0))
 	}
@@ -77,9 +109,10 @@ func (g *gen) prepareInvariant(t isa.Type, y vreg) (v invariant) {
 		})
 		return d
 	}
-	v.factor, v.shift = number(0), number(2)
+	v.signed, v.lacks = signed, true
+	v.factor, v.shift.by = number(0), number(2)
 	if !signed {
-		v.first = number(1)
+		v.first.by = number(1)
 	}
 	if t.Signed() { // the sign of a word is that of the byte at its end
 		v.sign = g.wordSigns(word, y)
@@ -170,7 +203,7 @@ func (g *gen) wordSigns(word int, x vreg) vreg {
 
 // invariantOf is what divides by a node's divisor; false if there is none.
 func (g *gen) invariantOf(n *ir.Node) (invariant, bool) {
-	if c, ok := n.Args[1].Const(); ok && g.regSize(n.Type) <= 2 {
+	if c, ok := n.Args[1].Const(); ok && c&n.Type.Mask() != 0 && g.regSize(n.Type) <= 4 {
 		return g.invariantBy(n.Type, c), true
 	}
 	v := g.divisorOf(n.Args[1]).whole.by
@@ -180,17 +213,18 @@ func (g *gen) invariantOf(n *ir.Node) (invariant, bool) {
 // byInvariant is x / d.
 func (g *gen) byInvariant(t isa.Type, x vreg, d invariant) vreg {
 	size := g.regSize(t)
-	word, signed := g.multiplies(t)
+	word, _ := g.multiplies(t)
+	quotient := func(x vreg) vreg { return g.wordQuotient(word, size, t.Signed(), x, d) }
 	q := vreg(0)
 	switch {
 	case size > 1:
-		q = g.wordQuotient(word, size, signed, t.Signed(), x, d)
+		q = quotient(x)
 	case t.Signed():
 		even := g.op1Imm(x86.SraW, 1, g.op1Imm(x86.SllW, 1, x, 8), 8)
-		q = g.joinBytes(g.wordQuotient(word, 1, true, true, even, d), g.wordQuotient(word, 1, true, true, g.op1Imm(x86.SraW, 1, x, 8), d))
+		q = g.joinBytes(quotient(even), quotient(g.op1Imm(x86.SraW, 1, x, 8)))
 	default:
 		even := g.and(1, x, g.number(2, 0xff))
-		q = g.joinBytes(g.wordQuotient(word, 1, true, false, even, d), g.wordQuotient(word, 1, true, false, g.op1Imm(x86.SrlW, 1, x, 8), d))
+		q = g.joinBytes(quotient(even), quotient(g.op1Imm(x86.SrlW, 1, x, 8)))
 	}
 	if d.sign == 0 {
 		return q
@@ -204,16 +238,39 @@ func (g *gen) joinBytes(even, odd vreg) vreg {
 }
 
 // wordQuotient is x / |d| of words, in vectors as of elements of a size; negative: some may be.
-func (g *gen) wordQuotient(word, size int, signed, negative bool, x vreg, d invariant) vreg {
-	ops := map[int]struct{ add, sub, sra, srl *x86.Form }{
-		16: {x86.AddW, x86.SubW, x86.SravW, x86.SrlvW}, 32: {x86.AddD, x86.SubD, x86.SravD, x86.SrlvD},
+func (g *gen) wordQuotient(word, size int, negative bool, x vreg, d invariant) vreg {
+	ops := map[int]struct{ add, sub, sra, srl, srav, srlv *x86.Form }{
+		16: {x86.AddW, x86.SubW, x86.SraW, x86.SrlW, x86.SravW, x86.SrlvW}, 32: {x86.AddD, x86.SubD, x86.SraD, x86.SrlD, x86.SravD, x86.SrlvD},
 	}[word]
-	high := g.highHalf(word, size, signed, x, d.factor)
-	if !signed {
-		rest := g.op2(ops.srl, size, g.op2(ops.sub, size, x, high), d.first)
-		return g.op2(ops.srl, size, g.op2(ops.add, size, rest, high), d.shift)
+	shifted := func(imm, v *x86.Form, x vreg, s distance) vreg {
+		switch {
+		case s.by != 0:
+			return g.op2(v, size, x, s.by)
+		case s.bits == 0:
+			return x
+		}
+		return g.op1Imm(imm, size, x, uint8(s.bits))
 	}
-	q := g.op2(ops.sra, size, g.op2(ops.add, size, high, x), d.shift)
+	logical := func(x vreg, s distance) vreg { return shifted(ops.srl, ops.srlv, x, s) }
+	arithmetic := func(x vreg, s distance) vreg { return shifted(ops.sra, ops.srav, x, s) }
+	switch {
+	case d.factor == 0 && (!negative || d.shift.bits == 0):
+		return logical(x, d.shift)
+	case d.factor == 0: // negative ones are made larger by d − 1
+		more := logical(g.wordSigns(word, x), distance{bits: word - d.shift.bits})
+		return arithmetic(g.op2(ops.add, size, x, more), d.shift)
+	}
+	high := g.highHalf(word, size, d.signed, x, d.factor)
+	switch {
+	case !d.signed && !d.lacks:
+		return logical(high, d.shift)
+	case !d.signed:
+		rest := logical(g.op2(ops.sub, size, x, high), d.first)
+		return logical(g.op2(ops.add, size, rest, high), d.shift)
+	case d.lacks:
+		high = g.op2(ops.add, size, high, x)
+	}
+	q := arithmetic(high, d.shift)
 	if !negative {
 		return q
 	}

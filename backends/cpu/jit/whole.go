@@ -1,8 +1,6 @@
 package jit
 
 import (
-	"math/bits"
-
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -11,8 +9,8 @@ import (
 // Quotients and remainders of integers, which vectors have no instruction for, are found
 // with those of f64, in elements of 64 bits: all numbers of 32 bits are f64s, in the even
 // and then the odd half of such an element, and of 64 bits those below a bound, to which
-// a group is held. Groups beyond it are divided a lane at a time. Constants of 32 bits
-// are divided by with products of integers.
+// a group is held. Groups beyond it are divided a lane at a time. Constants of up to 32 bits
+// are divided by with products of integers (invariant.go).
 //
 // With x and y below 2^53, x / y is no nearer to the integer above it than 1 / y, which is
 // more than it is rounded by: cut off, the rounded quotient is the integers'. A divisor
@@ -228,15 +226,13 @@ func (g *gen) divideWhole(n *ir.Node) {
 	}
 	if by, ok := g.invariantOf(n); ok {
 		r := g.byInvariant(t, x, by)
-		if !rem {
-			g.set(n.Result(), r)
-			return
+		if rem {
+			r = g.op2(subI.of(size), size, x, g.product(t, r, y))
+			if !constant {
+				r = orZero(r)
+			}
 		}
-		r = g.op2(subI.of(size), size, x, g.product(t, r, y))
-		if !constant {
-			r = orZero(r)
-		}
-		g.set(n.Result(), r)
+		g.result(n, r)
 		return
 	}
 	if shared.narrow != 0 {
@@ -255,22 +251,13 @@ func (g *gen) divideWhole(n *ir.Node) {
 		}
 		sign = g.signs(size, sign)
 	}
-	var w whole
-	var r vreg
-	if constant && size == 4 {
-		r = g.quotientBy(t, x, c)
-		if rem {
-			r = g.op2(x86.SubD, 4, x, g.op2(x86.MulLD, 4, r, y))
-		}
-	} else {
-		w = g.wholeOf(n, y)
-		r = g.halves(size, x, y, w, func(x vreg, w whole) vreg { return g.wholeQuotient(size, rem, x, w) })
-	}
+	w := g.wholeOf(n, y)
+	r := g.halves(size, x, y, w, func(x vreg, w whole) vreg { return g.wholeQuotient(size, rem, x, w) })
 	if sign != 0 {
 		r = g.op2(subI.of(size), size, g.xor(size, r, sign), sign)
 	}
 	switch {
-	case size == 4 && !constant:
+	case size == 4:
 		r = orZero(r)
 	case size == 8:
 		var outside vreg
@@ -283,40 +270,6 @@ func (g *gen) divideWhole(n *ir.Node) {
 		g.lanewiseWhere(outside, r, a[0], a[1], func(e *encoder) { e.divide(x86.W64, t.Signed(), rem) })
 	}
 	g.result(n, r)
-}
-
-// quotientBy is x / c of 32-bit integers without sign, c a cell of type t: the high half
-// of a product, shifted (Granlund and Montgomery, "Division by invariant integers using
-// multiplication", 1994). With 2^(k−1) < c ≤ 2^k the multiplier 2^(31+k) / c, rounded up,
-// has 32 bits, and serves numbers up to 2^31, which is all but U32s. Those want a
-// bit more of it, less 2^32: then x is added to the high half, by way of the mean, which
-// does not overflow.
-func (g *gen) quotientBy(t isa.Type, x vreg, c uint64) vreg {
-	c = registerForm(t, c)
-	if t.Signed() && int32(c) < 0 {
-		c = -c
-	}
-	c &= 1<<32 - 1
-	k := bits.Len64(c - 1)
-	shifted := func(x vreg, by int) vreg {
-		if by == 0 {
-			return x
-		}
-		return g.op1Imm(x86.SrlD, 4, x, uint8(by))
-	}
-	switch {
-	case c == 1:
-		return x
-	case c == 1<<k:
-		return shifted(x, k)
-	case t != isa.U32:
-		m := g.number(8, (1<<(31+k)+c-1)/c)
-		return shifted(g.highHalves(x86.MulUDQ, x, m, m), k-1)
-	}
-	m := g.number(8, (1<<k-c)<<32/c+1)
-	high := g.highHalves(x86.MulUDQ, x, m, m)
-	mean := g.op2(x86.AddD, 4, shifted(g.op2(x86.SubD, 4, x, high), 1), high)
-	return shifted(mean, k-1)
 }
 
 // divide divides RAX by regT, or makes the remainder, as the ISA has it.
