@@ -45,7 +45,8 @@
 //	shape.go     how a product is cut into blocks and tiles, and threads share it
 //	ahead.go     what is fetched meanwhile
 //	elements.go  the types that are converted on the way
-//	units.go     what multiplies groups of short elements, if the machine has such
+//	units.go     what multiplies groups of short elements, if the machine has such;
+//	             detect*.go: whether it has
 //	panels.go    the blocks of such products
 //	tiles.go     their micro-kernels, of AMX's tiles and of vectors of pairs
 //	deliver.go   what follows their sums

@@ -110,7 +110,7 @@ func (m machine) tallest(t number, cols int) int64 {
 	return int64(min((m.registers()-m.spare(t)-cols)/cols, maxRows))
 }
 
-// form names the instructions for numbers of a type.
+// forms names the instructions for numbers of a type.
 type forms struct {
 	bcast, load, store, maskLoad, maskStore, add, mul, fma *x86.Form
 }

@@ -106,8 +106,8 @@
 // # Calls
 //
 // A function takes the address of its arguments (layout.go), which lie outside
-// of stacks, since those move. It keeps C's calling convention, uses some 50
-// bytes of stack and calls nothing. It is entered directly, on the goroutine's
+// of stacks, since those move. It keeps C's calling convention, uses less
+// than 100 bytes of stack and calls nothing. It is entered directly, on the goroutine's
 // stack. While it runs the goroutine cannot be stopped: signals that preempt or
 // profile land in code that Go knows nothing of, which it lets go on. The
 // collector waits for it, so a call is for some 50 µs of work. Where a loop

@@ -2,8 +2,8 @@
 
 // func enter(code, args uintptr)
 //
-// Machine code uses some 50 bytes of the stack, which every function that is
-// checked for room has below it.
+// Machine code uses less than 100 bytes of the stack, saved registers for the most part.
+// Below every function that is checked for room are 800 (internal/abi, StackNosplitBase).
 TEXT ·enter(SB), 0, $16-16
 	MOVQ code+0(FP), AX
 	MOVQ args+8(FP), DI

@@ -17,6 +17,6 @@ func Put(code []byte) (*mem.Code, error) {
 }
 
 // Enter runs machine code as C's fn(args), on the goroutine's own stack, of which
-// it may use some 50 bytes. The collector waits for it, so it is for some 50 µs
+// it may use 100 bytes. The collector waits for it, so it is for some 50 µs
 // of work at most. args and what it leads to lie outside of stacks.
 func Enter(code *mem.Code, args unsafe.Pointer) { enter(code.Entry, uintptr(args)) }
