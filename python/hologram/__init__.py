@@ -157,30 +157,11 @@ def __getattr__(name: str) -> object:
     return found
 
 
-# What makes arrays elsewhere, and the types of their elements.
-_MAKERS = """arange array as_tensor asarray empty empty_like eye from_dlpack from_numpy full full_like linspace ones
-ones_like rand randn tensor zeros zeros_like""".split()
-_TYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16".split()
-
-
 def _hint(name: str) -> str:
     if name.startswith("_"):  # as modules of ours are asked for, each time one is first imported from here
         return ""
-    if name in _MAKERS:
-        of = "allocate(shape, dtype)" if name.startswith(("empty", "zeros")) else "from_numpy(array)"
-        return (
-            f"; operations take arrays of numpy's and torch's as they are, and hologram.Executor().{of} makes a Buffer"
-        )
-    if name in _TYPES:
-        return f"; dtypes are numpy's: numpy.{name}" if name != "bfloat16" else '; a dtype is named: "bfloat16"'
-    operation = importlib.import_module("hologram.ops").called(name)  # which no stub has
-    if operation:
-        return f"; for arrays there is hologram.ops.{operation}"
-    import difflib
-
-    names = __dir__()
-    near = [each for each in names if name == f"get_{each}"] or difflib.get_close_matches(name, names, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    found: str = importlib.import_module("hologram._hints").hint(name, __dir__())
+    return found
 
 
 def __dir__() -> list[str]:

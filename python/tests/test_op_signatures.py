@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import inspect
 import json
+import math
 import re
 import runpy
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from support import buffer
 
 import hologram as hg
-from hologram import ops
+from hologram import _hints, ops
 from hologram._ffi import native
 from hologram._signatures import stub_file
 
@@ -49,12 +50,29 @@ def test_a_misspelled_name_is_told_what_there_is() -> None:
         (hg, "softmax", "hologram' has no attribute 'softmax'; for arrays there is hologram.ops.softmax"),
         (hg, "sum", "for arrays there is hologram.ops.reduce_sum"),
         (hg, "Executer", "hologram' has no attribute 'Executer'; did you mean Executor?"),
+        (hg, "vectorize", "'vectorize'; hologram.kernel makes a program of a function of numbers"),
+        (hg, "arctan", "'arctan'; dir(hologram) lists what there is"),
+        (hg, "sinh", "'sinh'; dir(hologram) lists what there is"),
+        (hg, "isinf", "'isinf'; here it is hologram.kernel(lambda x: abs(x) == math.inf)"),
+        (hg, "mean", "'mean'; of arrays, with hologram.ops: divide reduce_sum by the number of elements"),
+        (hg, "pi", "'pi'; numbers are Python's: math.pi"),
     ):
         with pytest.raises(AttributeError, match=re.escape(expected)):
             getattr(of, name)
     assert all(getattr(ops, ops.called(name) or "") for name in ops._ELSEWHERE)
     assert set(ops.__all__) <= set(dir(ops)) and "numpy" not in dir(ops)
     assert set(hg.__all__) <= set(dir(hg)) and "TYPE_CHECKING" not in dir(hg)
+
+
+@pytest.mark.parametrize("name", sorted(_hints._WRITTEN))
+def test_what_an_error_says_to_write_does_what_numpy_s_function_does(name: str) -> None:
+    written = _hints._WRITTEN[name].partition(", which")[0]
+    function = eval(written, {"hologram": hg, "math": math})  # of a kernel of one expression, which needs no source
+    theirs = getattr(np, name)
+    takes_floats = any(types.startswith("d") for types in theirs.types)
+    a = np.array([-7.0, -2.5, 0.0, 0.5, 3.0] if takes_floats else [-7, -2, 0, 1, 3])
+    arguments = [a, np.array(3, a.dtype)][: theirs.nin]
+    np.testing.assert_allclose(function(*arguments), theirs(*arguments), rtol=1e-15)
 
 
 SUMS = {"reduce_sum", "reduce_min", "reduce_max", "reduce_prod"}
