@@ -190,16 +190,38 @@ def pullback(
         return torch.autograd.grad(of, leaves, given, create_graph=recorded, allow_unused=True)
 
 
+# Where torch has what a module of ours may be asked for.
+_PLACES: dict[str, tuple[str, ...]] = {
+    "hologram_torch": ("hologram_torch.functional", "hologram_torch.nn", "hologram_torch.optim"),
+    "hologram_torch.functional": ("torch", "torch.nn.functional"),
+    "hologram_torch.nn": ("torch.nn",),
+    "hologram_torch.optim": ("torch.optim",),
+}
+
+
 def absent(module: str, name: str, known: Sequence[str]) -> NoReturn:
-    """Say of a name that a module has not which one may be meant.
+    """Say of a name that a module has not where it is, or which one may be meant.
+
+    A function or layer of torch's is not taken for one of ours with a similar name: it works on the same tensors.
 
     Raises:
         AttributeError: Always.
     """
     import difflib
+    import sys
 
-    near = [] if name.startswith("_") else difflib.get_close_matches(name, known, 2)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    hint = ""
+    if not name.startswith("_"):
+        # Those alone that are loaded: Python asks a package for each of its modules' names before it imports that.
+        for place in [sys.modules[each] for each in _PLACES.get(module, ()) if each in sys.modules]:
+            torch_s = place.__name__.startswith("torch")
+            if callable(getattr(place, name, None)) if torch_s else name in getattr(place, "__all__", ()):
+                what = "Hologram has none of its own, and torch's works beside these: " if torch_s else "there is "
+                hint = f"; {what}{place.__name__}.{name}"
+                break
+        else:
+            near = difflib.get_close_matches(name, known, 2)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 

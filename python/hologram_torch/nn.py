@@ -11,7 +11,7 @@ device. An executor is not copied or pickled with a layer: a copy has another on
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import torch
 from torch import Tensor
@@ -53,6 +53,15 @@ __all__ = [
     "Softplus",
     "Tanh",
 ]
+
+
+if not TYPE_CHECKING:  # who checks types is told of wrong names
+
+    def __getattr__(name: str) -> object:
+        """Say what there is instead of what is not."""
+        from hologram_torch._operation import absent
+
+        return absent(__name__, name, __all__)
 
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -25,13 +25,20 @@ from hologram.errors import InvalidArgumentError
 from hologram_torch._clip import clip_grad_norm_
 from hologram_torch._kernel import kernel
 from hologram_torch._operands import opmath
-from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled
+from hologram_torch._operation import absent, is_dynamo_compiling, is_grad_enabled
 from hologram_torch._update import Ready, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = ["SGD", "Adam", "AdamW", "clip_grad_norm_"]
+
+
+if not TYPE_CHECKING:  # who checks types is told of wrong names
+
+    def __getattr__(name: str) -> object:
+        """Say what there is instead of what is not."""
+        return absent(__name__, name, __all__)
 
 
 _V = Any  # an element, or a number

@@ -164,6 +164,14 @@ def cube(a: Any) -> Any:
         ),
         (lambda x, d: F.tahn(x), r"hologram_torch\.functional' has no attribute 'tahn'; did you mean tan or tanh\?"),
         (lambda x, d: hologram_torch.conver, r"'hologram_torch' has no attribute 'conver'; did you mean convert\?"),
+        (lambda x, d: F.atan, r"functional' has no attribute 'atan'; Hologram has none .* beside these: torch\.atan$"),
+        (lambda x, d: F.conv2d, r"'conv2d'; Hologram has none .* beside these: torch\.conv2d$"),
+        (lambda x, d: F.pad, r"'pad'; Hologram has none .* beside these: torch\.nn\.functional\.pad$"),
+        (lambda x, d: hologram_torch.nn.Conv2d, r"nn' has no attribute 'Conv2d'; .* beside these: torch\.nn\.Conv2d$"),
+        (lambda x, d: hologram_torch.nn.Liner, r"'Liner'; did you mean Linear"),
+        (lambda x, d: hologram_torch.optim.RMSprop, r"'RMSprop'; .* beside these: torch\.optim\.RMSprop$"),
+        (lambda x, d: hologram_torch.matmul, r"'matmul'; there is hologram_torch\.functional\.matmul$"),
+        (lambda x, d: hologram_torch.Linear, r"'Linear'; there is hologram_torch\.nn\.Linear$"),
     ],
 )
 def test_refusals_say_what_the_function_calls_it(call: Any, text: str) -> None:
