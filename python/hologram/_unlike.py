@@ -28,6 +28,7 @@ _EQUAL = {"eq": ("==", "equal"), "ne": ("!=", "not_equal")}
 _UNARY = {"neg": ("-", "negative"), "pos": ("+", ""), "abs": ("abs()", "absolute"), "invert": ("~", "")}
 
 _OWN = {"data": "memoryview()", "flatten": "to_numpy()", "reshape": "view(shape)", "tobytes": "to_bytes()"}
+_COPIES = {"cpu", "get", "numpy"}  # torch's and CuPy's names for a copy on the host
 _FUNCTIONS = {"pow": "hologram.pow"}
 
 
@@ -78,7 +79,9 @@ class UnlikeArrays:
         def __getattr__(self, name: str) -> NoReturn:
             """Say what there is for what numpy's arrays have; Python comes here for what a Buffer has not."""
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if not name.startswith("_") and hasattr(np.ndarray, name):
+            if name in _COPIES:
+                text += "; its to_numpy() is a copy as an array of numpy's"
+            elif not name.startswith("_") and hasattr(np.ndarray, name):
                 text += f"; {_instead(self, name)}"
             raise AttributeError(text)
 

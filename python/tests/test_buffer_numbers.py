@@ -218,6 +218,8 @@ def test_attributes_of_arrays_say_what_to_use(ex: hg.Executor, name: str) -> Non
         ("copy", "hologram.ops.copy takes it"),
         ("reshape", r"it has view\(shape\)"),
         ("tobytes", r"it has to_bytes\(\)"),
+        ("numpy", r"its to_numpy\(\) is a copy"),
+        ("cpu", r"its to_numpy\(\) is a copy"),
     ],
 )
 def test_attributes_name_what_there_is(ex: hg.Executor, name: str, meant: str) -> None:
