@@ -279,10 +279,33 @@ def mistakes() -> list[tuple[Any, str]]:
             raise ValueError
         return x
 
-    @case("3 values don't go to 2 names")
+    @case(r"too many values to unpack \(expected 2")
     def _(x):  # type: ignore[no-untyped-def]
         a, b = x, x, x
         return a + b
+
+    @case(r"too many values to unpack \(expected 2, got 3\)")
+    def _(x):  # type: ignore[no-untyped-def]
+        for _ in hologram.range(2):
+            a, b = x, x, x
+            x = a + b
+        return x
+
+    @case(r"not enough values to unpack \(expected at least 2, got 1\)")
+    def _(x):  # type: ignore[no-untyped-def]
+        for _ in hologram.range(2):
+            a, b, *_c = (x,)
+            x = a + b
+        return x
+
+    @case("cannot unpack non-iterable int object")
+    def _(x):  # type: ignore[no-untyped-def]
+        a, b = 3
+        return x * a * b
+
+    @case(r"work in functions decorated with @hologram\.kernel\n")
+    def _(x):  # type: ignore[no-untyped-def]
+        return hologram.maximum(x, bool(x))
 
     @case("the loop goes on while tracing")
     def _(x):  # type: ignore[no-untyped-def]
@@ -525,17 +548,32 @@ def test_instructions_are_of_their_lines_in_a_long_function_that_is_gone_through
     assert [line for line, _ in itertools.groupby(lines)] == [*range(2, 63), *range(2, 63), 65, 64]
 
 
-def test_what_fails_is_done_again_statement_by_statement() -> None:
-    """As its errors are told by statements; what is counted here is how often a function of Python's is called."""
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        ("return y", ""),
+        ("return undefined + y", "name 'undefined' is not defined"),
+        ("return range(0, 3, 0)", r"must not be zero\n  at <once>:3: return range\(0, 3, 0\)"),
+        ("return int(y)", r"an int can't be had .*\n  at <once>:3: "),
+        ("a, b = y, y, y", r"too many values to unpack .*\n  at <once>:3: a, b = y, y, y"),
+        ("return of('a')", "unsupported operand|can't multiply|expected a value or a number"),
+    ],
+)
+def test_what_fails_is_not_done_again(end: str, error: str) -> None:
+    """What is counted here is how often a function of Python's is called."""
     calls: list[Any] = []
-    text = "def f(x, of):\n    y = of(x) * 2\n    return undefined + y\n"
-    with pytest.raises(NameError, match="name 'undefined' is not defined"):
-        hologram.kernel(written(text, "<again>"), static="of")(np.ones(3), lambda x: keep(calls, x))
-    assert len(calls) == 2
-    assert hologram.kernel(written(text.replace("undefined", "y"), "<once>"), static="of")(
-        np.ones(3), lambda x: keep(calls, x)
-    ).tolist() == [4, 4, 4]
-    assert len(calls) == 3
+    f = written(f"def f(x, of):\n    y = of(x) * 2\n    {end}\n", "<once>")
+
+    def of(value: Any) -> Any:
+        return keep(calls, value) * np.float64(1)
+
+    if error:
+        with pytest.raises((NameError, TypeError, ValueError), match=error):
+            hologram.kernel(f, static="of")(np.ones(3), of)
+        assert len(calls) == 1 + ("of('a')" in end)
+    else:
+        assert hologram.kernel(f, static="of")(np.ones(3), of).tolist() == [2, 2, 2]
+        assert len(calls) == 1
 
 
 def test_kernels_inside_kernels() -> None:

@@ -171,9 +171,8 @@ class Kernel:
         plan: dict[int, tuple[str, bool]] = {}
         wide: set[int] = set()
         stay: set[object] = set()
-        careful = False
         while True:
-            trace, atlas = Trace(plan, wide, stay, careful), atlas_names(names)
+            trace, atlas = Trace(plan, wide, stay), atlas_names(names)
             outer = current.trace, current.place
             try:
                 current.trace, current.place = trace, None
@@ -183,7 +182,6 @@ class Kernel:
             except Again:
                 plan.clear()  # whose variables have other numbers now
                 wide.clear()
-                careful = trace.careful
                 continue
             finally:
                 current.trace, current.place = outer

@@ -28,7 +28,7 @@ class Body:
         file: Where it is.
         line: That of its first statement.
         locals: The names that are its own.
-        plain: Whether Python itself runs it as ``run`` does, as long as nothing fails.
+        plain: Whether Python itself runs it as ``run`` does.
     """
 
     def __init__(self, code: types.CodeType, written: list[ast.stmt], plain: bool) -> None:

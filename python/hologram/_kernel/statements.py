@@ -27,7 +27,7 @@ _ABSENT: Any = object()
 
 
 class Again(Exception):
-    """The trace begins anew: it found out that a loop can't be unrolled, since lanes leave it one by one, or failed."""
+    """The trace begins anew: it found out that a loop can't be unrolled, since lanes leave it one by one."""
 
 
 class _Loop(NamedTuple):
@@ -68,12 +68,8 @@ class _Frame:
         try:
             value = eval(found.code, self.names)
         except (TypeError, ValueError) as error:
-            within = None if error.__traceback__ is None else error.__traceback__.tb_next
-            if type(error) not in (TypeError, ValueError) or within is None or within.tb_next is not None:
-                raise
-            # A builtin's, as of range(0, 3, 0), which has no line of its own.
-            kind = DTypeError if type(error) is TypeError else InvalidArgumentError
-            raise kind(f"{error}{at(self.body.file, within.tb_lineno)}") from error
+            _tell(error, self.body.file)
+            raise
         for name in found.binds:
             if name in self.names:
                 self.assign(name, self.names[name])
@@ -103,8 +99,13 @@ class _Frame:
                 rest = len(things) - count + 1
                 if rest >= 0:
                     things[star : star + rest] = [things[star : star + rest]]
-            if len(things) != count:
-                self.fail(target, f"{len(things)} values don't go to {count} names")
+            if len(things) != count:  # as Python says it, which runs most such statements
+                few = (
+                    f"not enough values to unpack (expected {f'at least {count - 1}' if star is not None else count}, "
+                )
+                few += f"got {len(things)})"
+                many = f"too many values to unpack (expected {count}, got {len(things)})"
+                self.fail(target, few if len(things) < count else many)
             for item, part in zip(target.elts, things):
                 self.bind(item.value if isinstance(item, ast.Starred) else item, part)
         elif self.depth:
@@ -499,20 +500,14 @@ def run(trace: Trace, function: types.FunctionType, body: Body, arguments: dict[
             continue  # not set yet
     names.update(DECISIONS)
     names.update(arguments)
-    if body.plain and not trace.careful:
-        return _straight(trace, function, body, names, arguments)
+    if body.plain:
+        return _straight(function, body, names, arguments)
     frame = _Frame(trace, body, names)
     return frame.finish(frame.block(body.statements))
 
 
-def _straight(
-    trace: Trace, function: types.FunctionType, body: Body, names: dict[str, Any], arguments: dict[str, Any]
-) -> Any:
-    """Have Python run a function whose statements it carries out as they are here, which needs none compiled again.
-
-    Raises:
-        Again: Something failed; run statement by statement it says why, and where.
-    """
+def _straight(function: types.FunctionType, body: Body, names: dict[str, Any], arguments: dict[str, Any]) -> Any:
+    """Have Python run a function whose statements it carries out as they are here, which needs none compiled again."""
     outer = current.place
     current.place = Place(body.file, body.line)
     try:
@@ -523,13 +518,23 @@ def _straight(
             given += arguments[code.co_varnames[count + len(keywords)]]
         copy = types.FunctionType(code, names, function.__name__, None, function.__closure__)
         return copy(*given, **{name: arguments[name] for name in keywords})
-    except Again:
+    except (TypeError, ValueError) as error:
+        _tell(error, body.file)
         raise
-    except Exception:
-        trace.careful = True
-        raise Again from None
     finally:
         current.place = outer
+
+
+def _tell(error: Exception, file: str) -> None:
+    """Have an error tell its line that Python itself raised in the code that is run, as of range(0, 3, 0).
+
+    Raises:
+        HologramError: It is such a one. What functions raise has lines of its own.
+    """
+    within = None if error.__traceback__ is None else error.__traceback__.tb_next
+    if type(error) in (TypeError, ValueError) and within is not None and within.tb_next is None:
+        kind = DTypeError if type(error) is TypeError else InvalidArgumentError
+        raise kind(f"{error}{at(file, within.tb_lineno)}") from error
 
 
 TRACING[id(_straight.__code__)] = _straight.__code__

@@ -12,7 +12,7 @@ from hologram import _isa
 from hologram._built import FLOATS, is_number, number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram._kernel.ir import Code, Place
-from hologram._kernel.lines import Lines, at, fail, traced_frame, traced_line, user_line
+from hologram._kernel.lines import TRACING, Lines, at, fail, traced_frame, traced_line, user_line
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -94,16 +94,12 @@ class Trace:
             this one found out. A run that finds that one must hold more changes it, and sets ``again``.
         wide: The variables that hold any integer of 64 bits, found out likewise.
         stay: The `while` statements that stay loops though Python knows their conditions, found out likewise.
-        careful: Whether functions run statement by statement, whatever they consist of, since a run failed.
     """
 
-    def __init__(
-        self, plan: dict[int, tuple[str, bool]], wide: set[int], stay: set[object], careful: bool = False
-    ) -> None:
+    def __init__(self, plan: dict[int, tuple[str, bool]], wide: set[int], stay: set[object]) -> None:
         self.code = Code(self.place)
         self.caller: Optional[types.FrameType] = None  # of the operation that is under way: below it is its code alone
         self.stay = stay
-        self.careful = careful
         self.plan = plan
         self.wide = wide
         self.again = False
@@ -354,8 +350,9 @@ class Value:
         else:
             frame = traced_frame()
             name = "" if frame is None else frame.f_code.co_name
-            # Expressions of the kernel itself have no name, functions that it calls do.
-            of = f"{name} if it is" if name.isidentifier() else "functions"
+            # Of the kernel itself there are only expressions, which have no name, or all of it.
+            own = frame is None or frame.f_back is None or id(frame.f_back.f_code) in TRACING
+            of = f"{name} if it is" if name.isidentifier() and not own else "functions"
             why = f"`if`, `while`, `and`, `or` and `not` work in {of} decorated with @hologram.kernel"
         functions = "hologram.where(condition, a, b), & | ~, and hologram.minimum and maximum for Python's min and max"
         self._no("the truth", f"use {functions}; {why}")
