@@ -132,7 +132,7 @@ def refuse_mask(what: str, array: object) -> None:
         raise DTypeError(f"{what}: a masked array's mask would be ignored; give array.filled(value) or array.data")
 
 
-def _odd(value: int) -> float:
+def odd(value: int) -> float:
     """Return an int of more than 53 bits as a float that rounds to a narrower one as the int does, and so once.
 
     Raises:
@@ -167,7 +167,7 @@ def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int,
         if code is None or NAMES[code - 1] not in ("f16", "bf16", "f32", "f64"):
             raise InvalidArgumentError(f"{what} is {shown(value)}, which has more than 64 bits")
         try:
-            value = float(value) if NAMES[code - 1] == "f64" else _odd(value)
+            value = float(value) if NAMES[code - 1] == "f64" else odd(value)
         except OverflowError:
             raise InvalidArgumentError(
                 f"{what} is an int of {value.bit_length()} bits, too large for a float"

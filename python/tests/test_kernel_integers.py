@@ -14,6 +14,7 @@ from kernels import assert_same, numpy_2, written
 
 import hologram
 import hologram as hg
+from hologram._dtypes import dtype_of
 
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 Refused = (ValueError, hologram.ProgramFault)
@@ -109,6 +110,24 @@ def test_an_int_has_the_value_that_python_gives_it(
     function: Callable[..., Any], arguments: tuple[Any, ...], expected: Any
 ) -> None:
     assert hologram.kernel(function)(*arguments).tolist() == expected
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [("f4", 24), ("bf16", 8), ("f8", 53)])
+@pytest.mark.parametrize("bits", [60, 63, 64, 70, 100])
+def test_an_int_that_meets_floats_is_rounded_once(dtype: str, digits: int, bits: int) -> None:
+    """As an argument, computed of one, and in the kernel's text: of what lies beside the middle of two numbers."""
+    one = np.ones(1, dtype_of(dtype))
+    given, computed = hologram.kernel(lambda x, n: x * n), hologram.kernel(lambda x, n: x * (n + 1))
+    step = 1 << (bits + 1 - digits)
+    for middle in ((1 << bits) + step // 2, (1 << bits) + step + step // 2):
+        for number in (middle - 1, middle, middle + 1):
+            below = number // step * step
+            upper = number - below > step // 2 or (number - below == step // 2 and below // step % 2)
+            for sign in (1, -1):
+                value, expected = sign * number, one * one.dtype.type(float(sign * (below + step * bool(upper))))
+                assert_same(given(one, value), expected, value)
+                assert_same(computed(one, value - 1), expected, value)
+                assert_same(hologram.kernel(lambda x: x * value)(one), expected, value)  # noqa: B023
 
 
 def test_a_number_of_the_call_that_a_type_does_not_hold_is_refused() -> None:

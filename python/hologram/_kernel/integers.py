@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
+from hologram._dtypes import odd
 from hologram._kernel.lines import at
 from hologram._kernel.values import FLOATS, PRED, Step, Trace, Uniform, Value, limits
 from hologram.errors import InvalidArgumentError
@@ -190,7 +191,9 @@ class Numbers:
         type, least, most = asked.type, "-inf", "inf"
         if type in FLOATS:
             try:
-                return value if -(2**63) <= value < 2**63 else float(value)
+                if -(2**63) <= value < 2**63:
+                    return value
+                return float(value) if type == "f64" else odd(value)
             except OverflowError:
                 pass
         else:
