@@ -172,6 +172,34 @@ def test_any_number_of_arrays() -> None:
     assert mean(x, x + 1, x + 5).tolist() == [2, 3, 4]
 
 
+def test_any_number_of_arguments_have_names_of_their_own() -> None:
+    @hologram.kernel
+    def first(x0: Any, *x: Any, x1: Any = 5) -> Any:
+        return x0 * 100 + x[0] * 10 + x1
+
+    @hologram.kernel(static="counts")
+    def static(x: Any, *counts: Any) -> Any:
+        for count in counts:
+            for _ in range(count):
+                x = x + count
+        return x
+
+    @hologram.kernel
+    def typed(x: Any, *ks: np.float32) -> Any:
+        return sum(ks, x)
+
+    x = np.arange(3, dtype=np.int8)
+    assert first(x, 2 * x).tolist() == [5, 125, -11]
+    assert first(x, x, x, x1=1).tolist() == [1, 111, -35]
+    assert static(x, 1, 2).tolist() == static(x, 2, 1).tolist() == [5, 6, 7]
+    assert static(x, 3).tolist() == [9, 10, 11]
+    assert typed(x, 1, 0.1).dtype == np.float32
+    with pytest.raises(TypeError, match=r"typed: ks\[1\]: it is a str; expected a number \(f32\), as annotated"):
+        typed(x, 1, "2")
+    with pytest.raises(TypeError, match=r"first: x\[0\] is a str; expected"):
+        first(x, "2")
+
+
 def test_static_arguments() -> None:
     @hologram.kernel(static=["order", "name"])
     def f(x: Any, order: int, name: str = "sin") -> Any:

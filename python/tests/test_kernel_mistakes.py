@@ -453,6 +453,7 @@ def test_mistakes_of_calls() -> None:
         ((x, x), {"out": np.ones(4)}, r"shapes don't broadcast to out's, \(4,\): x \(3,\), y \(3,\)"),
         ((x, x), {"out": np.ones(())}, "out has shape"),
         ((x, x), {"out": (x, x)}, "out has 2 arrays for 1 result$"),
+        ((x, x), {"out": ()}, "out has 0 arrays for 1 result$"),
         ((np.ones(3, np.int64), 1 << 70), {}, "more than 64 bits"),
         ((x, 10**400), {}, "an int of 1329 bits, too large for a float"),
         ((np.ones(3, np.int8), 200), {}, "parameter y: 200 is out of range"),

@@ -252,7 +252,7 @@ class Kernel:
             found = "nothing" if result is None else f"a {type(result).__name__}"
             raise DTypeError(f"{self._name} returns {found}; expected a number or a tuple of numbers")
         if wanted is not None and len(wanted) != len(results):
-            count = f"{len(wanted)} array{'s' * (len(wanted) > 1)} for {len(results)} result{'s' * (len(results) > 1)}"
+            count = f"{len(wanted)} array{'s' * (len(wanted) != 1)} for {len(results)} result{'s' * (len(results) > 1)}"
             raise InvalidArgumentError(f"{self._name}: out has {count}")
         outputs = []
         for i, thing in enumerate(results):

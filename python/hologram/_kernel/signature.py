@@ -47,7 +47,8 @@ class Signature:
         parameters: Its parameters by name.
         names: Their names, in order.
         static: The names of those whose values the function gets as they are.
-        annotated: The types of those that are annotated as numbers.
+        annotated: The types of those that are annotated as numbers. What is called name[i] of a variadic one's joins
+            these when it is met.
         positional: Whether all can be given by position, and none is variadic.
     """
 
@@ -114,7 +115,12 @@ class Signature:
         values: list[Any] = []
         for name, value in bound.arguments.items():
             if self.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                names.extend(f"{name}{i}" for i in range(len(value)))
+                each = [f"{name}[{i}]" for i in range(len(value))]  # which no parameter is called
+                if name in self.static:
+                    self.static = self.static.union(each)
+                if name in self.annotated:
+                    self.annotated.update(dict.fromkeys(each, self.annotated[name]))
+                names.extend(each)
                 values.extend(value)
             else:
                 names.append(name)
@@ -196,6 +202,7 @@ def atlas_names(names: list[str]) -> list[str]:
     """Return names that slots and parameters can have."""
     found: list[str] = []
     for i, name in enumerate(names):
+        name = re.sub(r"\[(\d+)\]$", r"\1", name)
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or len(name) > 200:
             name = f"arg{i}"
         while name in RESERVED or name in found:
