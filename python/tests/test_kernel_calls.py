@@ -285,6 +285,37 @@ def test_what_does_not_say_its_dtype_at_once_is_asked_each_time() -> None:
             assert found.tolist() == expected.tolist()
 
 
+def test_outputs_that_do_not_say_their_dtype_at_once_are_asked_each_time() -> None:
+    class Derived(np.ndarray):  # type: ignore[type-arg]
+        pass
+
+    f, x = hologram.kernel(plain), np.arange(3, dtype="f4")
+    for dtype in ("f4", "f8", "f4", "i4"):
+        for _ in range(2):
+            out = np.zeros(3, dtype).view(Derived)
+            if dtype == "i4":
+                with pytest.raises(TypeError, match="out is i32"):
+                    f(x, x, 0.5, out=out)
+            else:
+                assert f(x, x, 0.5, out=out) is out
+                assert out.tolist() == [0, 1.5, 3]
+
+
+def test_arrays_of_nothing_are_looked_at_as_all_are() -> None:
+    """They have no lanes, and the same mistakes."""
+    f, g, x = hologram.kernel(plain), hologram.kernel(whole), np.zeros((2, 0), "f4")
+    fixed = np.zeros((2, 0), "f4")
+    fixed.flags.writeable = False
+    for _ in range(3):
+        assert f(x, x, 2).shape == f(x, x[:1], 2, out=np.zeros((2, 0), "f4")).shape == (2, 0)
+        with pytest.raises(ValueError, match="out is written, and the array bound to it is read-only"):
+            f(x, x, 2, out=fixed)
+        with pytest.raises(ValueError, match=r"k \+ 1 is 128, and meets i8 here"):
+            g(x.astype("i1"), x.astype("i1"), 127)
+        with pytest.raises(ValueError, match="parameter k: 128 is out of range of i8"):
+            f(x.astype("i1"), x.astype("i1"), 128)
+
+
 def test_buffers_choose_the_executor() -> None:
     """Beside arrays of numpy's too, of the same dtypes as calls that are known."""
     f, x = hologram.kernel(weak), np.ones(4, "f4")

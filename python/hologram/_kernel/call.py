@@ -372,17 +372,16 @@ class Kernel:
                 f"{self._name}: executor is {shown(executor)}; expected an Executor, such as hologram.Executor('cpu')"
             )
         results = outs or tuple([allocate(like, shape, dtype, executor, values) for _, dtype in compiled.outputs])
-        if 0 not in shape:
-            cells = values if compiled.numbers is None else [*values, *compiled.numbers(values)]
-            try:
-                arrays = (*compiled.arrays(values), *results)
-                if not native.launch_each(executor, compiled.program, arrays, compiled.scalars(cells)):
-                    # What is left to Python is called by names, which errors tell; on the shape of the results.
-                    given = [*[values[i] for i in compiled.places], *cells[len(values) :], *results]
-                    executor.launch(compiled.program, dict(zip(compiled.names, given)))
-            except ProgramFault as fault:
-                told(fault, self._name, compiled.lines.get(fault.line or 0), shape)
-                raise
+        cells = values if compiled.numbers is None else [*values, *compiled.numbers(values)]
+        try:
+            arrays = (*compiled.arrays(values), *results)
+            if not native.launch_each(executor, compiled.program, arrays, compiled.scalars(cells)):
+                # What is left to Python is called by names, which errors tell; on the shape of the results.
+                given = [*[values[i] for i in compiled.places], *cells[len(values) :], *results]
+                executor.launch(compiled.program, dict(zip(compiled.names, given)))
+        except ProgramFault as fault:
+            told(fault, self._name, compiled.lines.get(fault.line or 0), shape)
+            raise
         if outs is not None:
             return out
         if like is None:
