@@ -148,6 +148,17 @@ def test_shapes_broadcast(shapes: list[tuple[int, ...]]) -> None:
     assert_same(f(np.zeros(3), np.ones((2, 3))), np.full((2, 3), -1.0))
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("at", [(0, 0, 0), (1, 2, 0), (0, 1, 3), (1, 0, 2)])
+def test_a_fault_tells_the_element_of_the_result(at: tuple[int, ...], order: Any) -> None:
+    """Whatever order the arrays are in, and also where they are broadcast."""
+    f, y = hologram.kernel(lambda x, y: x // y), np.ones((2, 3, 4), np.int32, order)
+    y[at] = 0
+    for x in (np.ones((2, 3, 4), np.int32), np.ones(4, np.int32)):
+        with pytest.raises(hologram.ProgramFault, match=re.escape(f"at element {list(at)} of the shape (2, 3, 4)\n")):
+            f(x, y)
+
+
 def test_strides(host: hg.Executor) -> None:
     f = hologram.kernel(lambda x, y: x * 2 + y)
     base = np.arange(120.0).reshape(10, 12)

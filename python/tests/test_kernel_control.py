@@ -525,3 +525,23 @@ def test_what_runs_while_tracing_is_python(function: Callable[..., Any]) -> None
     """What does not depend on lanes does as it would without a kernel."""
     x = np.array([-2.5, 0, 1, 3])
     assert hologram.kernel(function)(x).tolist() == [function(v) for v in x]
+
+
+def test_a_loop_that_is_found_not_to_be_unrolled_begins_with_no_types() -> None:
+    """What its variables were when it was unrolled is of others."""
+
+    def f(x: Any) -> Any:
+        k = 0
+        while k < 3:
+            y = 0.5
+            if x > 1:
+                y = x * 2
+            if y > k:
+                break
+            k += 1
+        return k
+
+    x = np.array([-1, 0.5, 1, 1.5, 4], np.float32)
+    found = hologram.kernel(f)(x)
+    assert found.dtype == np.int64
+    assert found.tolist() == [f(each) for each in x.tolist()]

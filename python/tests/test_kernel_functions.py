@@ -263,6 +263,15 @@ def test_annotated_numbers() -> None:
     assert g(x, True).tolist() == [2]
 
 
+def test_an_annotation_spelled_as_a_dtype_may_be_a_name_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any, k: Any) -> Any:
+        return x * k
+
+    f.__annotations__["k"] = "float31"
+    monkeypatch.setitem(globals(), "float31", np.ndarray)
+    assert hologram.kernel(f)(np.ones(2), np.ones(2)).tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("annotation", ["f31", "'f31'", "np.float31", "float33", "u7", "bf8", "numpy.int128"])
 def test_annotations_spelled_as_dtypes_are_dtypes(annotation: str) -> None:
     def f(x, k):  # type: ignore[no-untyped-def]

@@ -431,6 +431,8 @@ def test_kernels_call_each_other_as_deep_as_32() -> None:
     assert deeper(32)(x).tolist() == [1, 1]
     with pytest.raises(ValueError, match="more than 32 deep"):
         deeper(33)(x)
+    one = deeper(0)
+    assert hologram.kernel(lambda x: sum(one(x) for _ in range(40)))(x).tolist() == [40, 40]
 
 
 def test_mistakes_of_calls() -> None:
