@@ -67,3 +67,15 @@ def test_integers_are_rounded_once(host: hg.Executor, name: str, kind: str) -> N
                     found = np.asarray(hg.ops.where(mask, one, sign * value))
                     expected = (numbers[nearest(value, table)] * dtype.type(sign)).reshape(1)
                     assert found.tobytes() == expected.tobytes(), (sign * value, found, expected)
+
+
+@pytest.mark.parametrize("kind", ["array", "Buffer"])
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_what_is_no_finite_number_stays_so(host: hg.Executor, name: str, kind: str) -> None:
+    dtype = dtype_of(name)
+    mask, one = array(host, kind, np.zeros(1, bool)), array(host, kind, np.ones(1, dtype))
+    for value in (float("inf"), float("-inf"), float("nan"), -float("nan")):
+        found = np.asarray(hg.ops.where(mask, one, value)).astype(np.float64)
+        assert np.array_equal(found, [value], equal_nan=True), (value, found)
+    for value in (0.0, -0.0):
+        assert np.signbit(np.asarray(hg.ops.where(mask, one, value)).astype(np.float64)) == np.signbit(value)

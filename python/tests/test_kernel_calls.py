@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -331,6 +333,50 @@ def test_buffers_choose_the_executor() -> None:
                 call()
                 if "machine code" in ex.device:
                     assert (native.direct(ex), native.direct(rest)) == (done[0] + 1, done[1])
+
+
+X, OUT, HALF, FIXED = np.arange(8, dtype="f4"), np.zeros(8, "f4"), np.ones(8, "f2"), np.zeros(8, "f4")
+FIXED.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "keywords"),
+    [
+        (plain, (X, X[::-1], 0.5), {}),
+        (plain, (X, X, 0.5), {"out": OUT}),
+        (plain, (2, 3.0, np.float32(4)), {}),
+        *((plain, (X, X), {"k": k}) for k in (np.float64(0.1), np.int8(3), np.True_, np.float16(2), 2**70, NAN)),
+        (plain, (X, memoryview(X), 0.5), {}),
+        (plain, (HALF, HALF, 3), {}),
+        (whole, (X, X, 1000), {}),
+        (several, (X, X, 0.5), {}),
+        (plain, (X, X, 0.5), {"out": FIXED}),
+        (plain, (X, X, "1"), {}),
+        (plain, (X, X[:3], 1), {}),
+        (plain, (X[:4], OUT[:4], 1), {"out": OUT[1:5]}),
+        (plain, (HALF, HALF, 1e30), {}),
+        (plain, (X, X), {"m": 1}),
+    ],
+)
+def test_calls_leave_nothing(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    """No objects, and no counts of those that they were given, whether they do what is asked or refuse it."""
+    f, given = hologram.kernel(function), [*arguments, *keywords.values(), X, X.dtype]
+
+    def call(times: int) -> None:
+        for _ in range(times):
+            try:
+                f(*arguments, **keywords)
+            except (TypeError, ValueError):
+                continue
+        gc.collect()
+
+    call(300)
+    before, counts = sys.getallocatedblocks(), [sys.getrefcount(each) for each in given]
+    call(1000)
+    assert [sys.getrefcount(each) for each in given] == counts
+    assert sys.getallocatedblocks() - before < 500
 
 
 def test_a_value_in_a_text_shows_its_type_and_takes_no_form() -> None:

@@ -226,6 +226,32 @@ def test_what_comes_of_counters_is_refused_just_where_it_leaves_a_type(depth: in
     assert refused > 50
 
 
+@pytest.mark.parametrize("end", [127, -128])
+@pytest.mark.parametrize("counters", ["-4, 5", "0, 7", "-9, -6", "5, -6, -5"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("i", "-i", "+i", "i + 3", "3 - i", "i * 5", "i * -5", "i % 7", "i % 1", "i // 3", "(i - 20) // 7"),
+        *("hologram.minimum(i, 2)", "hologram.maximum(i, -2)", "hologram.where(i > 0, i, 1)", "i % 3 - i // 2 * 2"),
+    ],
+)
+def test_the_last_value_of_a_counter_that_a_type_holds_is_held(source: str, counters: str, end: int) -> None:
+    """And the one behind it is refused, whichever operation it comes of."""
+    values = [eval(source, {**PYTHON, "i": i}) for i in eval(f"range({counters})")]
+    last = max(values) if end > 0 else min(values)
+    for beyond in (0, 1 if end > 0 else -1):
+        body = f"    for i in hologram.range({counters}):\n        s = (x & 0) + ({source} + {end + beyond - last})\n"
+        body += f"        found = hologram.{'maximum' if end > 0 else 'minimum'}(found, s)\n    return found\n"
+        f = written(f"def f(x):\n    found = x\n{body}", f"<last {beyond} {source}>")
+        x = np.array([~end], np.int8)
+        if beyond:
+            with pytest.raises(hologram.ProgramFault, match="an int of Python's leaves the type"):
+                pytest.fail(f"{hologram.kernel(f)(x)}")
+        else:
+            assert hologram.kernel(f)(x).tolist() == [end]
+    linecache.clearcache()
+
+
 def test_negative_powers_of_ints_are_refused_as_of_arrays() -> None:
     for kernel in (
         hologram.kernel(lambda n: n**-1),
