@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 import signal
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -143,6 +145,36 @@ def test_a_kernel_keeps_a_bounded_number_of_programs() -> None:
         assert g(x) == k
     assert counted(g) == call._LIMIT
     assert len(g._ready) <= call._LIMIT
+
+
+def test_the_oldest_program_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hologram._kernel import call
+
+    monkeypatch.setattr(call, "_LIMIT", 3)
+    traced: list[int] = []
+
+    @hologram.kernel(static="k")
+    def f(x: Any, k: int) -> Any:
+        traced.append(k)
+        return x + k
+
+    for k in (0, 1, 2, 3, 3, 2, 1, 0, 3, 2, 1):
+        assert f(np.zeros(1), k) == k
+    assert traced == [0, 1, 2, 3, 0, 1]
+
+
+def test_what_a_program_does_not_depend_on_is_not_kept_alive() -> None:
+    table: Any = np.ones(3)
+
+    @hologram.kernel
+    def f(x: Any) -> Any:
+        return x + len(table)
+
+    for _ in range(3):
+        assert f(np.zeros(2)).tolist() == [3, 3]
+    gone, table = weakref.ref(table), None
+    gc.collect()
+    assert gone() is None
 
 
 def test_threads() -> None:

@@ -381,3 +381,15 @@ def test_random_functions_of_ints_give_pythons_answer_or_an_error(dtype: str) ->
     linecache.clearcache()
     assert answers > 20
     assert errors > 10
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_quotient_by_zero_is_zero_beside_the_fault(dtype: str) -> None:
+    """Whether the zero is in the text, a number of the call or an element."""
+    x, out = np.array([5, 0, 100], dtype), np.ones(3, dtype)
+    for f, more in ((lambda x: x // 0, ()), (lambda x, n: x // n, (0,)), (lambda x, n: x // n, (x * 0,))):
+        for sign in (1, -1) if dtype[0] == "i" else (1,):
+            out[:] = 7
+            with pytest.raises(hologram.ProgramFault, match="division by zero"):
+                hologram.kernel(f)(x * sign, *more, out=out)
+            assert out.tolist() == [0, 0, 0]

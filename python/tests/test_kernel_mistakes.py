@@ -579,6 +579,21 @@ def test_what_fails_is_not_done_again(end: str, error: str) -> None:
         assert len(calls) == 1
 
 
+@pytest.mark.parametrize(
+    "way", ["return x * helper()", "for _ in hologram.range(2):\n        x = x * helper()\n    return x"]
+)
+@pytest.mark.parametrize("error", [TypeError, ValueError])
+def test_what_functions_of_pythons_raise_stays_as_it_is(way: str, error: Any) -> None:
+    def helper() -> None:
+        raise error("its own")
+
+    f = written(f"def f(x):\n    {way}\n", "<raises>")
+    f.__globals__["helper"] = helper
+    with pytest.raises(error) as caught:
+        hologram.kernel(f)(np.ones(3))
+    assert (type(caught.value), caught.value.args) == (error, ("its own",))
+
+
 def test_kernels_inside_kernels() -> None:
     @hologram.kernel
     def outer(x: Any, y: Any) -> Any:
