@@ -545,3 +545,18 @@ def test_a_loop_that_is_found_not_to_be_unrolled_begins_with_no_types() -> None:
     found = hologram.kernel(f)(x)
     assert found.dtype == np.int64
     assert found.tolist() == [f(each) for each in x.tolist()]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("-1 < x < 1", "not x > 1", "x > 1 and x < 3", "x < 0 or x > 1", "1 if x > 0 else 2", "x if x > y else y"),
+        *("x > 0 != False", "3 in (1, 3)", "3 not in (1, 3)", "(x < 1) == (y < 1)", "[x, y][x.ndim]"),
+    ],
+)
+def test_a_function_of_one_expression_decides_for_each_lane(expression: str) -> None:
+    """Whether Python runs it or not: where it would decide it can't."""
+    f = written(f"def f(x, y):\n    z = {expression}\n    return z\n", f"<{expression}>")
+    x, y = np.array([-2.0, -1, 0, 0.5, 1, 2, 3]), np.array([1.0, -3, 2, 0.5, 0, 3, 1])
+    expected = [f(*both) for both in zip(x, y)]
+    assert np.asarray(hologram.kernel(f)(x, y)).tolist() == expected
