@@ -232,8 +232,8 @@ bool bases_look(base *all, py_object *tensors, int n) {
       memcpy(b->shape, b->look.shape, (size_t)b->look.rank * sizeof *b->shape);
       b->look.shape = b->look.strides = NULL; /* the tensor's, which may be given others */
     }
-    request_end(&r, true);
-    if (found == FAILED) py.PyErr_Clear();
+    request_end(&r, found != FAILED);
+    if (found == FAILED) operand_refused();
     if (!b->object || b->bytes <= 0) return false;
     for (int k = 0; k < i; k++) {
       if (all[k].object && all[k].storage == b->storage) return false;
@@ -280,7 +280,7 @@ static py_object *uses(py_object *self, py_object *const *args, ptrdiff_t n) {
   ptrdiff_t count;
   (void)self;
   if (!native_count(&c, n, 3) || (count = py.PyTuple_Size(args[0])) < 0) return NULL;
-  if (count > MAX_TENSORS || !bases_look(inputs, args[0], (int)count)) return py_none();
+  if (count > MAX_TENSORS || !bases_look(inputs, args[0], (int)count)) return py.PyErr_Occurred() ? NULL : py_none();
   if (!recording_range(&c, args[1], args[2], &begin, &end)) return NULL; /* last, since looking may run Python */
   for (int i = begin; i < end; i++) {
     for (int pass = 0; pass < 2; pass++) { /* what is read, then what is written */

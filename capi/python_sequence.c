@@ -217,7 +217,9 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     return NULL;
   }
   if (num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
-  if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[7], (int)num_results)) return py.PyBool_FromLong(0);
+  if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[7], (int)num_results)) {
+    return py.PyErr_Occurred() ? NULL : py.PyBool_FromLong(0);
+  }
   /* Last, since looking may run Python, which may begin another recording. */
   if (!(seen = recording_range(&c, args[5], args[6], &begin, &end))) return NULL;
   if (seen->spoiled) return py.PyBool_FromLong(0);

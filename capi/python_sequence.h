@@ -47,7 +47,8 @@ typedef struct {
   int64_t shape[HOLOGRAM_MAX_RANK], strides[HOLOGRAM_MAX_RANK];
 } base;
 
-/* Looks at some tensors, None among them; false if they can't be told apart, or are no such memory. */
+/* Looks at some tensors, None among them; false if they can't be told apart, or are no such memory, or with an exception that is
+   no error, as of Ctrl-C. */
 bool bases_look(base *all, py_object *tensors, int n);
 
 /* The number of the tensor in a storage, or -1. */

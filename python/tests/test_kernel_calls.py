@@ -379,6 +379,24 @@ def test_calls_leave_nothing(
     assert sys.getallocatedblocks() - before < 500
 
 
+def test_calls_that_write_tensors_raise_their_versions_and_leave_nothing_else() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    f, x, out, other = hologram.kernel(several), torch.ones(8), torch.zeros(8), torch.zeros(8)
+
+    def call(times: int) -> None:
+        for _ in range(times):
+            f(x, x, 0.5, out=(out, other))
+        gc.collect()
+
+    call(300)
+    before, counts = sys.getallocatedblocks(), [sys.getrefcount(each) for each in (x, out, other)]
+    versions = [each._version for each in (x, out, other)]
+    call(1000)
+    assert [each._version for each in (x, out, other)] == [versions[0], versions[1] + 1000, versions[2] + 1000]
+    assert [sys.getrefcount(each) for each in (x, out, other)] == counts
+    assert sys.getallocatedblocks() - before < 500
+
+
 def test_a_value_in_a_text_shows_its_type_and_takes_no_form() -> None:
     texts = []
 

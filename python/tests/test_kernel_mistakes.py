@@ -551,49 +551,6 @@ def test_instructions_are_of_their_lines_in_a_long_function_that_is_gone_through
     assert [line for line, _ in itertools.groupby(lines)] == [*range(2, 63), *range(2, 63), 65, 64]
 
 
-@pytest.mark.parametrize(
-    ("end", "error"),
-    [
-        ("return y", ""),
-        ("return undefined + y", "name 'undefined' is not defined"),
-        ("return range(0, 3, 0)", r"must not be zero\n  at <once>:3: return range\(0, 3, 0\)"),
-        ("return int(y)", r"an int can't be had .*\n  at <once>:3: "),
-        ("a, b = y, y, y", r"too many values to unpack .*\n  at <once>:3: a, b = y, y, y"),
-        ("return of('a')", "unsupported operand|can't multiply|expected a value or a number"),
-    ],
-)
-def test_what_fails_is_not_done_again(end: str, error: str) -> None:
-    """What is counted here is how often a function of Python's is called."""
-    calls: list[Any] = []
-    f = written(f"def f(x, of):\n    y = of(x) * 2\n    {end}\n", "<once>")
-
-    def of(value: Any) -> Any:
-        return keep(calls, value) * np.float64(1)
-
-    if error:
-        with pytest.raises((NameError, TypeError, ValueError), match=error):
-            hologram.kernel(f, static="of")(np.ones(3), of)
-        assert len(calls) == 1 + ("of('a')" in end)
-    else:
-        assert hologram.kernel(f, static="of")(np.ones(3), of).tolist() == [2, 2, 2]
-        assert len(calls) == 1
-
-
-@pytest.mark.parametrize(
-    "way", ["return x * helper()", "for _ in hologram.range(2):\n        x = x * helper()\n    return x"]
-)
-@pytest.mark.parametrize("error", [TypeError, ValueError])
-def test_what_functions_of_pythons_raise_stays_as_it_is(way: str, error: Any) -> None:
-    def helper() -> None:
-        raise error("its own")
-
-    f = written(f"def f(x):\n    {way}\n", "<raises>")
-    f.__globals__["helper"] = helper
-    with pytest.raises(error) as caught:
-        hologram.kernel(f)(np.ones(3))
-    assert (type(caught.value), caught.value.args) == (error, ("its own",))
-
-
 def test_kernels_inside_kernels() -> None:
     @hologram.kernel
     def outer(x: Any, y: Any) -> Any:

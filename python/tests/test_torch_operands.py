@@ -621,3 +621,22 @@ def test_an_interrupted_call_may_have_written(host: hg.Executor, kind: Any, erro
     with pytest.raises(error, match="mine"):
         host.trace(hg.Program(STORE), c=x, receive=interrupt)
     assert x[0] == 1 and x._version == 1
+
+
+def test_ctrl_c_while_tensors_are_looked_at_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no tensor, or can't be asked, is left to Python."""
+
+    class Other:
+        pass
+
+    def interrupted(kind: type) -> Any:
+        raise KeyboardInterrupt
+
+    def fails(kind: type) -> Any:
+        raise ValueError
+
+    monkeypatch.setitem(hooks, "probe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        native.torch_uses((Other(),), 0, 0)
+    monkeypatch.setitem(hooks, "probe", fails)
+    assert native.torch_uses((Other(),), 0, 0) is None
