@@ -98,6 +98,7 @@ RECORD = np.zeros(4, np.dtype([("a", "u1"), ("b", "<f4")], align=False))["b"]
         (lambda: np.zeros(4, object), "object"),
         (lambda: RECORD, "strides|align"),
         (lambda: np.frombuffer(bytearray(17), F32, 4, 1), "align"),
+        (lambda: np.ndarray(4, F32, bytearray(32), strides=(6,)), r"strides \(6,\)"),
         (lambda: np.ma.masked_array(np.zeros(4, F32), [1, 0, 0, 0]), "mask"),
         (lambda: np.zeros((1,) * 9, F32), "dimensions"),
         (lambda: memoryview(b"abcd").cast("c"), "dtype"),
