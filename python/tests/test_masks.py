@@ -214,3 +214,14 @@ def test_bools_that_are_no_0_and_1(host: hg.Executor) -> None:
     for found, expected in zip(f(x, y, executor=host), f(a != 0, b != 0, executor=host)):
         assert found.dtype == expected.dtype
         assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("number", [2, 255, -1, 0, 1])
+def test_a_number_that_bools_are_filled_with_is_one_of_them(host: hg.Executor, number: int) -> None:
+    """What the memory holds then are 0 and 1 alone."""
+    to = host.allocate(3, bool)
+    try:
+        ops.fill(host, to, number)
+    except ValueError:  # as of no u8
+        return
+    assert to.to_numpy().view(np.uint8).tolist() == [int(number != 0)] * 3
