@@ -54,6 +54,7 @@ type Info struct {
 	Asynchronous bool      // what a Stream is given may be done after it returned
 	Codegen      string    // what changes the code made: generator version, architecture, features
 	RunsSource   bool      // compiles Unit.Source rather than Unit.IR, so kernels differ by source
+	Heeds        bool      // Compile computes alone, and counts what it does on Unit.Work, whose word it heeds
 	FewLanes     bool      // few lanes keep the device busy: products need not be split along k
 	Variants     Variant   // what Compile heeds; the rest of a Variant makes no other kernel
 	MemoryBytes  int64     // 0: not known

@@ -218,7 +218,7 @@ func (b *Backend) info() backends.Info {
 	for _, e := range b.engines {
 		codegen += " " + e.name
 	}
-	info := backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen}
+	info := backends.Info{Name: "host, " + b.how, HostVisible: true, Heeds: true, DLPackType: 1, Codegen: codegen}
 	if len(b.engines) > 1 {
 		info.FewLanes, info.Enters = true, &enters
 	}

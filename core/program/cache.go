@@ -3,6 +3,7 @@ package program
 import (
 	"container/list"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/hologram-project/hologram/backends"
@@ -133,6 +134,9 @@ func (c *Cache) get(what string, u *backends.Unit, v backends.Variant, stop Stop
 	key := backends.KeyOf(u, v, &c.Info)
 	for {
 		e, found := c.entry(what, key, u, v)
+		if !found {
+			c.start(e, u)
+		}
 		if there, err := e.wait(stop); !there {
 			c.leave(e)
 			return nil, err
@@ -150,7 +154,7 @@ func (c *Cache) get(what string, u *backends.Unit, v backends.Variant, stop Stop
 }
 
 // entry returns the entry of a key, for one more to wait for. If there is none,
-// its kernel begins to be made.
+// it is new, and its kernel is to be made.
 func (c *Cache) entry(what string, key backends.Key, u *backends.Unit, v backends.Variant) (e *entry, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,23 +169,34 @@ func (c *Cache) entry(what string, key backends.Key, u *backends.Unit, v backend
 	e = &entry{key: key}
 	c.entries[key] = c.recent.PushFront(e)
 	unit := *u
-	e.making = begin("compile", what, func(m *work.Meter) (k *Kernel, err error) {
-		defer func() { // also where the compiler panics
-			if !c.put(e, k) {
-				k, err = nil, errLeft
-			}
-		}()
+	e.making = plan("compile", what, func(m *work.Meter) (*Kernel, error) {
 		unit.Work = m
 		made, err := c.Device.Compile(&unit, v)
 		if err != nil {
 			return nil, err
 		}
-		k = &Kernel{Kernel: made}
+		k := &Kernel{Kernel: made}
 		k.special, _ = made.(backends.Specializer)
 		k.Start(1) // the cache
 		return k, nil
 	})
+	e.keep = func(k *Kernel, err error) (*Kernel, error) { // also where the compiler panics
+		if !c.put(e, k) {
+			return nil, errLeft
+		}
+		return k, err
+	}
 	return e, false
+}
+
+// start starts making the kernel of a new entry. A compiler that heeds nobody gets a
+// goroutine of its own in any case.
+func (c *Cache) start(e *entry, u *backends.Unit) {
+	insts := math.MaxInt
+	if c.Info.Heeds {
+		insts = len(u.Source.Program.Insts)
+	}
+	e.start(insts)
 }
 
 // leave ends the wait of one for an entry that is not there yet. If it was the

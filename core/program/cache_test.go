@@ -113,6 +113,7 @@ func TestLeavingTooLate(t *testing.T) {
 	u, err := p.unit(nil)
 	require.NoError(t, err)
 	e, _ := c.entry("p", backends.KeyOf(&u.Unit, backends.Variant{}, &c.Info), &u.Unit, backends.Variant{})
+	c.start(e, &u.Unit)
 	_, err = e.wait(nil)
 	require.NoError(t, err)
 	c.leave(e)

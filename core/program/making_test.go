@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,7 +32,13 @@ type slow struct {
 }
 
 func newSlow(t *testing.T, heeds bool) *slow {
-	return &slow{counting: newCounting(t), heeds: heeds, letGo: make(chan struct{}), stopped: make(chan struct{}, 1)}
+	return &slow{counting: newCounting(t), heeds: heeds, letGo: make(chan struct{}), stopped: make(chan struct{}, 2)}
+}
+
+func (d *slow) Info() backends.Info {
+	info := d.counting.Info()
+	info.Heeds = d.heeds
+	return info
 }
 
 func (d *slow) Compile(u *backends.Unit, v backends.Variant) (k backends.Kernel, err error) {
@@ -96,7 +103,7 @@ func TestWhatNobodyWaitsForIsStopped(t *testing.T) {
 			_, err := p.Kernel(c, backends.Variant{}, stopAtOnce)
 			require.ErrorIs(t, err, errStop)
 			require.Zero(t, c.Stats().Entries)
-			if heeds {
+			for range map[bool]int{true: 2}[heeds] { // when it is seen to be large, and for good
 				select {
 				case <-d.stopped:
 				case <-time.After(time.Minute):
@@ -137,25 +144,25 @@ func TestWhatIsMadeOnce(t *testing.T) {
 			}
 		}
 	}
-	_, err := o.get("make", "it", stopAtOnce, f)
+	_, err := o.get("make", "it", shortInsts+1, stopAtOnce, f)
 	require.ErrorIs(t, err, errStop)
 	var group sync.WaitGroup
 	waits := make(chan struct{})
 	var first sync.Once
 	group.Go(func() {
-		n, err := o.get("make", "it", func() error { first.Do(func() { close(waits) }); return nil }, f)
+		n, err := o.get("make", "it", shortInsts+1, func() error { first.Do(func() { close(waits) }); return nil }, f)
 		if n != 2 || err != nil {
 			t.Errorf("got %d, %v", n, err)
 		}
 	})
 	<-waits
 	for range 3 {
-		_, err := o.get("make", "it", stopAtOnce, f)
+		_, err := o.get("make", "it", shortInsts+1, stopAtOnce, f)
 		require.ErrorIs(t, err, errStop)
 	}
 	close(letGo)
 	group.Wait()
-	n, err := o.get("make", "it", stopAtOnce, f)
+	n, err := o.get("make", "it", shortInsts+1, stopAtOnce, f)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	require.EqualValues(t, 2, begun.Load())
@@ -220,12 +227,58 @@ func TestEachStageEnds(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// What is made of a short program is made by who asks, but for what turns out to be large: who
+// asks can leave that, and whoever waits for it gets what is made anew.
+func TestWhatIsShortIsMadeByWhoAsks(t *testing.T) {
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = time.Microsecond
+	for name, steps := range map[string]int{"short": leanSteps / 2, "large": 2 * leanSteps} {
+		t.Run(name, func(t *testing.T) {
+			mine := goroutine()
+			var o once[string]
+			var begun atomic.Int32
+			letGo := make(chan struct{})
+			f := func(m *work.Meter) (by string, err error) {
+				defer work.Catch(&err)
+				begun.Add(1)
+				for range steps / 100 {
+					m.Step(100)
+				}
+				if name == "large" {
+					<-letGo
+				}
+				return goroutine(), nil
+			}
+			by, err := o.get("make", "it", shortInsts, stopAtOnce, f)
+			if name == "short" {
+				require.NoError(t, err)
+				require.Equal(t, mine, by)
+				require.EqualValues(t, 1, begun.Load())
+				return
+			}
+			require.ErrorIs(t, err, errStop)
+			close(letGo)
+			by, err = o.get("make", "it", shortInsts, nil, f)
+			require.NoError(t, err)
+			require.NotEqual(t, mine, by)
+		})
+	}
+}
+
+// goroutine returns the first words of the stack, which name the goroutine.
+func goroutine() string {
+	stack, _, _ := strings.Cut(string(debug.Stack()), "[")
+	return stack
+}
+
 // A panic in any stage is an error of the library's that says where.
 func TestAPanicIsAnError(t *testing.T) {
-	_, err := alone("assemble", "assemble \"x\"", stopAtOnce, func(*work.Meter) (int, error) { panic("oh") })
-	require.Equal(t, status.Internal, status.CodeOf(err))
-	require.ErrorContains(t, err, `assemble "x": the compiler ended before its time: oh`)
-	require.ErrorContains(t, err, "making_test.go")
+	for _, insts := range []int{1, shortInsts + 1} {
+		_, err := alone("assemble", "assemble \"x\"", insts, stopAtOnce, func(*work.Meter) (int, error) { panic("oh") })
+		require.Equal(t, status.Internal, status.CodeOf(err))
+		require.ErrorContains(t, err, `assemble "x": the compiler ended before its time: oh`)
+		require.ErrorContains(t, err, "making_test.go")
+	}
 }
 
 var garbage []byte
@@ -302,7 +355,7 @@ func TestTheHeapGrowsAsBeforeOnceALargeProgramIsMade(t *testing.T) {
 			require.Equal(t, before, percent())
 		})
 	}
-	_, err := alone("make", "it", stopAtOnce, func(m *work.Meter) (int, error) {
+	_, err := alone("make", "it", shortInsts+1, stopAtOnce, func(m *work.Meter) (int, error) {
 		for {
 			m.Step(10_000)
 		}

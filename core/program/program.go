@@ -41,7 +41,7 @@ type unit struct {
 
 // Assemble makes a program of its text. file is what errors call the text.
 func Assemble(file, text string, stop Stop) (*Program, error) {
-	return alone("assemble", "assemble "+strconv.Quote(file), stop, func(m *work.Meter) (*Program, error) {
+	return alone("assemble", "assemble "+strconv.Quote(file), len(text)/leastText, stop, func(m *work.Meter) (*Program, error) {
 		p, err := isa.AssembleMetered(m, file, text)
 		if err != nil {
 			return nil, status.Errorf(status.Syntax, "%w", err)
@@ -50,9 +50,12 @@ func Assemble(file, text string, stop Stop) (*Program, error) {
 	})
 }
 
+// leastText is how many bytes of a program's text an instruction takes at least, or nearly.
+const leastText = 16
+
 // Decode makes a program of its binary form.
 func Decode(data []byte, stop Stop) (*Program, error) {
-	return alone("decode", "decode", stop, func(m *work.Meter) (*Program, error) {
+	return alone("decode", "decode", len(data)/leastText, stop, func(m *work.Meter) (*Program, error) {
 		p, err := isa.Decode(data)
 		if err != nil {
 			return nil, status.Errorf(status.Syntax, "%w", err)
@@ -113,12 +116,15 @@ func (p *Program) Disassemble() string {
 // Encode returns the program's binary form.
 func (p *Program) Encode() []byte { return isa.Encode(p.Source()) }
 
+// size is how many instructions the program has.
+func (p *Program) size() int { return len(p.Source().Insts) }
+
 // what names the program in errors.
 func (p *Program) what() string { return "program " + strconv.Quote(p.Source().Name) }
 
 // unit returns the canonical form.
 func (p *Program) unit(stop Stop) (*unit, error) {
-	return p.canonical.get("canonical form", p.what(), stop, func(m *work.Meter) (*unit, error) {
+	return p.canonical.get("canonical form", p.what(), p.size(), stop, func(m *work.Meter) (*unit, error) {
 		opts := []ir.Option{ir.Metered(m)}
 		if p.isPacked {
 			opts = append(opts, ir.Packed())
@@ -149,7 +155,7 @@ func (p *Program) Canonical(stop Stop) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return alone("print", p.what(), stop, u.IR.Text)
+	return alone("print", p.what(), p.size(), stop, u.IR.Text)
 }
 
 // Analysis returns what is known of the program before any launch, as text to
@@ -164,7 +170,7 @@ func (p *Program) Analysis(stop Stop, engine func(*work.Meter, *ir.Func) (string
 	if err != nil {
 		return "", err
 	}
-	return alone("print", p.what(), stop, func(m *work.Meter) (string, error) {
+	return alone("print", p.what(), p.size(), stop, func(m *work.Meter) (string, error) {
 		by, err := engine(m, u.IR)
 		if err != nil {
 			return "", err
@@ -180,7 +186,7 @@ func (p *Program) Stage(stop Stop, dump func(m *work.Meter, f *ir.Func, lines []
 	if err != nil {
 		return "", err
 	}
-	return alone("print", p.what(), stop, func(m *work.Meter) (string, error) {
+	return alone("print", p.what(), p.size(), stop, func(m *work.Meter) (string, error) {
 		text, err := dump(m, u.IR, p.Lines())
 		if err != nil {
 			return "", status.FromBackend(p.what(), err)
@@ -190,7 +196,7 @@ func (p *Program) Stage(stop Stop, dump func(m *work.Meter, f *ir.Func, lines []
 }
 
 func (p *Program) analysed(u *unit, stop Stop) (*analysis.Analysis, error) {
-	return p.analysis.get("analyse", p.what(), stop, func(m *work.Meter) (*analysis.Analysis, error) {
+	return p.analysis.get("analyse", p.what(), p.size(), stop, func(m *work.Meter) (*analysis.Analysis, error) {
 		return analysis.NewMetered(m, u.IR)
 	})
 }
@@ -233,7 +239,7 @@ func (p *Program) Packed(l *analysis.Launch, stop Stop) (*Program, error) {
 			}
 		}
 	}
-	return p.packed.get("analyse", p.what(), stop, func(*work.Meter) (*Program, error) {
+	return p.packed.get("analyse", p.what(), p.size(), stop, func(*work.Meter) (*Program, error) {
 		q := New(p.Verified)
 		q.isPacked, q.meeting = true, p.meeting
 		return q, nil
