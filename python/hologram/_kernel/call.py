@@ -18,7 +18,7 @@ from hologram._dtypes import NAMES, dtype_of_code
 from hologram._ffi import native
 from hologram._kernel.arrays import ARRAYS, HOST, is_array, stand_in, usable
 from hologram._kernel.integers import Numbers
-from hologram._kernel.ir import Place
+from hologram._kernel.ir import Place, Where
 from hologram._kernel.lines import TRACING, at, current, fail
 from hologram._kernel.making import alone
 from hologram._kernel.outside import look, outside
@@ -65,7 +65,7 @@ class Compiled(NamedTuple):
     numbers: Optional[Numbers]  # computes of the arguments what is computed
     outputs: list[tuple[str, np.dtype[Any]]]
     several: bool
-    lines: dict[int, Place]  # of the Python code that the text's lines come of
+    lines: dict[int, Where]  # of the Python code that the text's lines come of
     arrays: _Picker  # of the arguments those that slots take
     scalars: _Picker  # of the arguments, and of what is computed behind them, those that parameters take
 
@@ -457,7 +457,7 @@ class Kernel:
 TRACING[id(Kernel._compile.__code__)] = Kernel._compile.__code__
 
 
-def told(fault: ProgramFault, name: str, place: Optional[Place], shape: tuple[int, ...]) -> None:
+def told(fault: ProgramFault, name: str, place: Optional[Where], shape: tuple[int, ...]) -> None:
     """Have a fault tell the line of the kernel's function that it is of, and the element."""
     if place is not None:
         why = place.why or {"divide": "integer division by zero"}.get(fault.kind, fault.kind)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dis
 import heapq
-import itertools
-from typing import Callable, NamedTuple, Optional, Union
+import types
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from hologram import _isa
 from hologram.errors import InvalidArgumentError
 
-__all__ = ["Code", "Instruction", "Negated", "Place"]
+__all__ = ["Code", "Instruction", "Negated", "Place", "Spot", "Where", "made"]
 
 
 class Place(NamedTuple):
@@ -18,6 +19,41 @@ class Place(NamedTuple):
     file: str
     line: int
     why: str = ""
+
+
+class Spot(NamedTuple):
+    """A place as an instruction of Python's, whose line is looked for when it is asked for: tables of lines are long.
+
+    Attributes:
+        code: The code that it is in.
+        at: Where in it, as a frame's f_lasti tells.
+    """
+
+    code: types.CodeType
+    at: int
+
+    @property
+    def file(self) -> str:
+        """The file of the code."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line in it."""
+        line = self.code.co_firstlineno
+        for start, number in dis.findlinestarts(self.code):
+            if start > self.at:
+                break
+            line = number or line
+        return line
+
+    @property
+    def why(self) -> str:
+        """What a fault means says the fault."""
+        return ""
+
+
+Where = Union[Place, Spot]
 
 
 class Negated(NamedTuple):
@@ -40,11 +76,11 @@ class Instruction(NamedTuple):
     result: Optional[int]
     sources: tuple[Source, ...]
     effect: bool
-    place: Optional[Place] = None
+    place: Optional[Where] = None
 
 
-_instruction = tuple.__new__
-"""Makes an instruction, in half the time that its class takes for it."""
+made: Any = tuple.__new__
+"""Makes an instruction or a spot, of its class and a tuple, in half the time that the class takes for it."""
 
 
 class Code:
@@ -57,7 +93,7 @@ class Code:
         place: Returns the place of the Python code that runs.
     """
 
-    def __init__(self, place: Callable[[], Optional[Place]] = lambda: None) -> None:
+    def __init__(self, place: Callable[[], Optional[Where]] = lambda: None) -> None:
         self._place = place
         self.types: list[str] = []
         self.entry: list[Instruction] = []
@@ -79,7 +115,7 @@ class Code:
         types = self.types
         register = len(types)
         types.append(type)
-        self.body.append(_instruction(Instruction, (mnemonic, register, sources, False, self._place())))
+        self.body.append(made(Instruction, (mnemonic, register, sources, False, self._place())))
         return register
 
     def write(self, register: int, mnemonic: str, *sources: Source) -> None:
@@ -117,19 +153,20 @@ class Code:
         self.act("bra", head, *condition)
         self._loops.add(("bra", head))
 
-    def text(self, name: str, declarations: list[str]) -> tuple[str, dict[int, Place]]:
+    def text(self, name: str, declarations: list[str]) -> tuple[str, dict[int, Where]]:
         """Return the program's text, and the places that its lines, counted from 1, come of.
 
         Raises:
             InvalidArgumentError: More values are needed at one place than there are registers.
         """
-        code, reads = self._living([*self.entry, *self.body, Instruction("exit", None, (), True)])
-        names = self._allocate(code, reads)
+        code, used = self._living([*self.entry, *self.body, Instruction("exit", None, (), True)])
+        names = self._allocate(code, used)
         lines = [f"program {name}", *declarations, ""]
-        targets = {source for line in code for source in line.sources if source.__class__ is str}
-        places: dict[int, Place] = {}
+        targets: set[Source] = set()  # of branches, found at the first label
+        places: dict[int, Where] = {}
         for mnemonic, result, sources, _, place in code:
             if mnemonic[-1] == ":":
+                targets = targets or {source for line in code for source in line.sources if source.__class__ is str}
                 if mnemonic[:-1] in targets:
                     lines.append(mnemonic)
                 continue
@@ -138,7 +175,7 @@ class Code:
                 if isinstance(source, str):
                     words.append(source)
                 else:
-                    words.append("!" + names[source.register] if isinstance(source, Negated) else names[source])
+                    words.append(names[source] if isinstance(source, int) else "!" + names[source.register])
             lines.append(f"  {mnemonic} {', '.join(words)}" if words else f"  {mnemonic}")
             if place is not None:
                 places[len(lines)] = place
@@ -158,56 +195,56 @@ class Code:
         return spans
 
     def _living(self, code: list[Instruction]) -> tuple[list[Instruction], list[list[int]]]:
-        """Drop what nobody reads; return what is left, and the registers that each instruction reads."""
-        reads = [_reads(line.sources) for line in code]
+        """Drop what nobody reads; return what is left, and the registers that each instruction reads and writes."""
         needed: set[int] = set()
         before = -1
-        while len(needed) != before:  # again while loops carry values from their ends to their beginnings
+        while len(needed) != before:
             before = len(needed)
-            for line, read in zip(reversed(code), reversed(reads)):
-                if line.effect or line.result in needed:
-                    needed.update(read)
-        kept = [line.effect or line.result in needed for line in code]
-        return list(itertools.compress(code, kept)), list(itertools.compress(reads, kept))
+            kept, used = [], []
+            for line in reversed(code):
+                _, result, sources, effect, _ = line
+                if effect or result in needed:
+                    registers = _reads(sources)
+                    needed.update(registers)
+                    if result is not None:
+                        registers.append(result)
+                    kept.append(line)
+                    used.append(registers)
+            if not self._loops:
+                break  # else again while loops carry values from their ends to their beginnings
+        return kept[::-1], used[::-1]
 
-    def _allocate(self, code: list[Instruction], reads: list[list[int]]) -> dict[int, str]:
+    def _allocate(self, code: list[Instruction], used: list[list[int]]) -> dict[int, str]:
         """Give registers their names by linear scan over the places from first to last use."""
-        first: dict[int, int] = {}  # in this order
-        last: dict[int, int] = {}
-        for at, (line, read) in enumerate(zip(code, reads)):
-            for register in read:
-                last[register] = at
-                if register not in first:
-                    first[register] = at
-            result = line.result
-            if result is not None:
-                last[result] = at
-                if result not in first:
-                    first[result] = at
-        # What is set before a loop and used in it is needed until its last round ends.
-        for begin, end in self._spans(code):
-            for register, at in last.items():
-                if begin <= at < end and first[register] < begin:
-                    last[register] = end
+        last = {register: at for at, registers in enumerate(used) for register in registers}
+        if self._loops:  # what is set before a loop and used in it is needed until its last round ends
+            first = {register: at for at, registers in reversed([*enumerate(used)]) for register in registers}
+            for begin, end in self._spans(code):
+                for register, at in last.items():
+                    if begin <= at < end and first[register] < begin:
+                        last[register] = end
         names: dict[int, str] = {}
-        types = self.types
+        types, push, pop = self.types, heapq.heappush, heapq.heappop
         free = {"r": list(range(_isa.FIRST_PRESET)), "p": list(range(_isa.NUM_PREDICATES))}
         busy: list[tuple[int, str, int]] = []  # until when, of which kind, which number
-        for register, begin in first.items():
-            while busy and busy[0][0] <= begin:
-                _, kind, number = heapq.heappop(busy)
-                heapq.heappush(free[kind], number)
-            kind = "p" if types[register] == "pred" else "r"
-            if not free[kind]:
-                most = {"r": f"{_isa.FIRST_PRESET} registers", "p": f"{_isa.NUM_PREDICATES} predicates"}[kind]
-                raise InvalidArgumentError(
-                    f"the kernel needs more than {most} at one place; compute less at once, or split it"
-                )
-            number = heapq.heappop(free[kind])
-            names[register] = f"{kind}{number}"
-            heapq.heappush(busy, (last[register], kind, number))
+        for at, registers in enumerate(used):
+            for register in registers:
+                if register in names:
+                    continue
+                while busy and busy[0][0] <= at:
+                    _, kind, number = pop(busy)
+                    push(free[kind], number)
+                kind = "p" if types[register] == "pred" else "r"
+                if not free[kind]:
+                    most = {"r": f"{_isa.FIRST_PRESET} registers", "p": f"{_isa.NUM_PREDICATES} predicates"}[kind]
+                    raise InvalidArgumentError(
+                        f"the kernel needs more than {most} at one place; compute less at once, or split it"
+                    )
+                number = pop(free[kind])
+                names[register] = f"{kind}{number}"
+                push(busy, (last[register], kind, number))
         return names
 
 
 def _reads(sources: tuple[Source, ...]) -> list[int]:
-    return [s.register if isinstance(s, Negated) else s for s in sources if not isinstance(s, str)]
+    return [s.register if s.__class__ is Negated else s for s in sources if s.__class__ is not str]  # type: ignore

@@ -42,12 +42,13 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 """The functions that hologram offers, by their names there."""
 
 
-def function_of(implementation: Function, name: str = "") -> Function:
+def function_of(implementation: Function, name: str = "", reflected: bool = False) -> Function:
     """Make a function of values, numbers and arrays out of one of a trace and its values.
 
     Without a value it is a kernel of one function, and so works on arrays and numbers, also while a kernel is traced:
     who calls may be a signal's handler; it takes ``out`` and ``executor`` as kernels do. Python's numbers give
-    Python's, which take the type of what they meet.
+    Python's, which take the type of what they meet. One that is reflected is called with its arguments the other way
+    round, as Python's ``__radd__`` is.
     """
     empty = inspect.Parameter.empty
     parameters = [p.replace(annotation=empty) for p in inspect.signature(implementation).parameters.values()][1:]
@@ -55,15 +56,25 @@ def function_of(implementation: Function, name: str = "") -> Function:
     names = [parameter.name for parameter in parameters]
     name = name or implementation.__name__.rstrip("_")
     labels = [f"{name}: {parameter}" for parameter in names]
+    count = len(names)
 
+    # All of it is one function, whose caller is the kernel's code: operators are traced by the hundred.
     @functools.wraps(implementation)
-    def computed(*arguments: Any) -> Any:
-        """Compute with values, of which there is one at least."""
+    def function(*arguments: Any, out: Any = None, executor: Any = None, **named: Any) -> Any:
+        if named:
+            return function(*placed(name, signature, arguments, named), out=out, executor=executor)
+        if reflected:
+            arguments = arguments[::-1]
         first = arguments[0] if arguments else None
         trace: Any = first.trace if first.__class__ is Value else trace_of(*arguments)
-        if len(arguments) != len(names):
-            some = f"{len(names)} argument{'s' * (len(names) > 1)} ({', '.join(names)})"
-            hint = _MORE.get(name, "") if len(arguments) > len(names) else ""
+        if trace is None:
+            result = eager(function.of_values)(*arguments, out=out, executor=executor)  # type: ignore[attr-defined]
+            return _weak(result) if out is None and all(type(value) in _PYTHON for value in arguments) else result
+        if out is not None or executor is not None:
+            alone(name, out, executor)
+        if len(arguments) != count:
+            some = f"{count} argument{'s' * (count > 1)} ({', '.join(names)})"
+            hint = _MORE.get(name, "") if len(arguments) > count else ""
             fail(DTypeError, f"{name} takes {some}, got {len(arguments)}{hint}")
         outer = trace.caller
         if outer is None:
@@ -86,18 +97,12 @@ def function_of(implementation: Function, name: str = "") -> Function:
             trace.caller = outer
 
     @functools.wraps(implementation)
-    def function(*arguments: Any, out: Any = None, executor: Any = None, **named: Any) -> Any:
-        if named:
-            arguments = placed(name, signature, arguments, named)
-        if trace_of(*arguments) is None:
-            result = eager(computed)(*arguments, out=out, executor=executor)
-            return _weak(result) if out is None and all(type(value) in _PYTHON for value in arguments) else result
-        if out is not None or executor is not None:
-            alone(name, out, executor)
-        return computed(*arguments)
+    def of_values(*arguments: Any) -> Any:
+        """Compute with values, of which there is one at least."""
+        return function(*arguments)
 
-    function.of_values = computed  # type: ignore[attr-defined]  # what a kernel is made of
-    for each, of in ((computed, signature), (function, with_options(signature))):
+    function.of_values = of_values  # type: ignore[attr-defined]  # what a kernel is made of
+    for each, of in ((of_values, signature), (function, with_options(signature))):
         each.__name__ = each.__qualname__ = name
         each.__signature__ = of  # type: ignore[attr-defined]
         each.__module__ = "hologram"
@@ -170,21 +175,19 @@ def public(implementation: Function) -> Function:
     return function
 
 
-_TYPES = {mnemonic: frozenset(row.types) for mnemonic, row in _isa.ROWS.items()}
+_OPERATIONS = {(m, type): f"{m}.{type}" for m, row in _isa.ROWS.items() for type in row.types}
+"""The instructions with a type, by mnemonic and type."""
 
 
 def apply(trace: Trace, mnemonic: str, *values: Value, type: str = "") -> Value:
     """Return an instruction's result on values in their common type, or a given one."""
-    if len(values) == 2 and values[0].type == values[1].type and not (values[0].weak or values[1].weak):
-        found, weak = values[0].type, False
-    else:
-        found, weak = common(*values)
+    found, weak = common(*values)
     type = type or found
-    if type not in _TYPES[mnemonic]:
+    operation = _OPERATIONS.get((mnemonic, type))
+    if operation is None:
         name = "bool" if type == PRED else type
         fail(DTypeError, f"{mnemonic} of {name} is not there; expected one of {', '.join(_isa.ROWS[mnemonic].types)}")
-    register = trace.emit(f"{mnemonic}.{type}", type, *[value.source(type) for value in values])
-    return Value(trace, type, weak, register)
+    return Value(trace, type, weak, trace.emit(operation, type, *[value.source(type) for value in values]))
 
 
 def same(trace: Trace, value: Value, register: int) -> Value:

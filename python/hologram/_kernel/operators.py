@@ -211,18 +211,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _method(name: str, reflected: bool) -> Callable[..., Any]:
-    function = OPERATORS[name].of_values  # type: ignore[attr-defined]
-
-    def method(self: Value, *other: object) -> Any:
-        return function(*other, self) if reflected else function(self, *other)
-
-    method.__name__ = f"__{'r' * reflected}{name}__"
-    method.__doc__ = function.__doc__
-    return method
-
-
-for _name in OPERATORS:
-    setattr(Value, f"__{_name}__", _method(_name, False))
-for _name in (*_BINARY, "divmod"):
-    setattr(Value, f"__r{_name}__", _method(_name, True))
+for _name, _operator in OPERATORS.items():
+    setattr(Value, f"__{_name}__", _operator)
+for _name, _implementation in (*_BINARY.items(), ("divmod", _divmod)):
+    setattr(Value, f"__r{_name}__", function_of(_implementation, _name, reflected=True))

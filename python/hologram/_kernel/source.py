@@ -10,12 +10,15 @@ import linecache
 import operator
 import threading
 import types
-from typing import Any, Callable, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from hologram._kernel.functions import where
 from hologram._kernel.lines import fail
 from hologram._kernel.values import PRED, Value, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["DECISIONS", "Body", "Expression", "assigned", "body_of", "defined", "expression_of"]
 
@@ -103,11 +106,32 @@ class Expression(NamedTuple):
     binds: tuple[str, ...]  # those that a := in it sets
 
 
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what a node consists of, as ast.iter_child_nodes does, which takes twice as long."""
+    for value in vars(node).values():
+        if isinstance(value, ast.AST):
+            yield value
+        elif value.__class__ is list:
+            for item in value:
+                if isinstance(item, ast.AST):
+                    yield item
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all that it consists of, in no order."""
+    pending = [node]
+    while pending:
+        inner = pending.pop()
+        yield inner
+        if inner.__class__ is not ast.Name and inner.__class__ is not ast.Constant:
+            pending.extend(_children(inner))
+
+
 def expression_of(node: ast.expr, file: str) -> Expression:
     """Return what evaluating an expression of a file takes, which the node keeps."""
     found: Optional[Expression] = getattr(node, "expression", None)
     if found is None:
-        inside = list(ast.walk(node))
+        inside = list(_inside(node))
         found = Expression(
             compile(ast.Expression(node), file, "eval"),
             frozenset(each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)),
@@ -339,7 +363,7 @@ def assigned(statements: list[ast.stmt]) -> list[str]:
             found[node.target.id] = None
         elif isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             return
-        for child in ast.iter_child_nodes(node):
+        for child in _children(node):
             walk(child)
 
     for statement in statements:

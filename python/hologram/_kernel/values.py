@@ -11,8 +11,8 @@ import numpy as np
 from hologram import _isa
 from hologram._built import FLOATS, is_number, number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
-from hologram._kernel.ir import Code, Place
-from hologram._kernel.lines import TRACING, Lines, at, fail, traced_frame, traced_line, user_line
+from hologram._kernel.ir import Code, Place, Spot, Where, made
+from hologram._kernel.lines import TRACING, at, fail, traced_frame, traced_line, user_line
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ PRED = "pred"
 _BOOL, _INT, _FLOAT = 0, 1, 2
 _WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
 _KINDS = {PRED: _BOOL, **dict.fromkeys(FLOATS, _FLOAT)}
-_PYTHON = {bool: _BOOL, int: _INT, float: _FLOAT}
+_PYTHON = {bool: PRED, int: "i64", float: "f64"}
 
 
 def kind_of(type: str) -> int:
@@ -112,19 +112,24 @@ class Trace:
         self.slots: dict[str, str] = {}  # the types of arguments that are used
         self.params: dict[str, Param] = {}  # by Atlas name
         self.steps: list[Step] = []
-        self.lines: dict[int, Lines] = {}  # of functions, by the ids of their code
+        self._theirs: set[str] = set()  # files that are the kernel's, not the package's
         self._known: dict[object, int] = {}  # steps by what they compute
         self._loaded: dict[tuple[object, str], int] = {}
 
-    def place(self) -> Optional[Place]:
-        """Return file and line of the kernel's code that is being traced, looked for from the caller of what runs."""
+    def place(self) -> Optional[Where]:
+        """Return where in the kernel's code what is being traced is, looked for from the caller of what runs."""
         frame = self.caller
         if frame is None:
             return traced_line()
-        lines = self.lines.get(id(frame.f_code))
-        if lines is not None and lines.begin <= frame.f_lasti < lines.end:
-            return lines.here
-        return traced_line(frame)
+        code = frame.f_code
+        if code.co_filename not in self._theirs:
+            frame = traced_frame(frame)
+            if frame is None:
+                return traced_line()
+            code = frame.f_code
+            self._theirs.add(code.co_filename)
+        spot: Spot = made(Spot, (code, frame.f_lasti))
+        return spot
 
     def enter(self) -> tuple[int, set[int]]:
         """Begin a branch or a loop's body; return what ``leave`` goes back to."""
@@ -522,9 +527,9 @@ def value_of(trace: Trace, thing: object, what: str) -> Value:
         if thing.scope not in trace.open:
             fail(InvalidArgumentError, f"{what} was computed in a branch or loop that not all lanes here went through")
         return thing
-    known = _PYTHON.get(type(thing))
-    if known is not None:
-        return Value(trace, _WEAK[known], True, constant=thing)  # type: ignore[arg-type]
+    weak = _PYTHON.get(type(thing))
+    if weak is not None:
+        return Value(trace, weak, True, -1, thing)  # type: ignore[arg-type]
     if isinstance(thing, np.ndarray) and thing.ndim == 0:
         thing = thing[()]
     if is_number(thing):
@@ -564,16 +569,27 @@ def promote(a: str, b: str) -> str:
 
 def common(*values: Value) -> tuple[str, bool]:
     """Return the type of an operation on values, and whether its result is weak."""
-    type, weak = "", -1  # of the strong ones, and the highest kind of the weak ones
-    for value in values:
-        if value.weak:
-            kind = kind_of(value.type)
-            weak = kind if kind > weak else weak
-        elif value.type != type:
-            type = promote(type, value.type) if type else value.type
-    if not type:
+    if len(values) == 2:
+        a, b = values
+        return _common(a.type, a.weak, b.type, b.weak)
+    return _common_of([(value.type, value.weak) for value in values])
+
+
+@functools.cache
+def _common(a: str, a_weak: bool, b: str, b_weak: bool) -> tuple[str, bool]:
+    return _common_of([(a, a_weak), (b, b_weak)])
+
+
+def _common_of(operands: list[tuple[str, bool]]) -> tuple[str, bool]:
+    strong, weak = "", -1  # of the strong ones, and the highest kind of the weak ones
+    for type, is_weak in operands:
+        if is_weak:
+            weak = max(weak, kind_of(type))
+        elif type != strong:
+            strong = promote(strong, type) if strong else type
+    if not strong:
         return _WEAK[weak], True
-    return (_WEAK[weak], False) if weak > kind_of(type) else (type, False)
+    return (_WEAK[weak], False) if weak > kind_of(strong) else (strong, False)
 
 
 def trace_of(*things: object) -> Optional[Trace]:
