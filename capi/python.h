@@ -55,7 +55,7 @@ typedef struct {
   void *value;
 } py_slot;
 
-enum { PY_SLOT_GET_BUFFER = 1, PY_SLOT_CLEAR = 51, PY_SLOT_DEALLOC = 52, PY_SLOT_TRAVERSE = 71, PY_SLOT_DESCR_GET = 54, PY_SLOT_MEMBERS = 72, PY_SLOT_FREE = 74 };
+enum { PY_SLOT_GET_BUFFER = 1, PY_SLOT_CALL = 50, PY_SLOT_CLEAR = 51, PY_SLOT_DEALLOC = 52, PY_SLOT_TRAVERSE = 71, PY_SLOT_DESCR_GET = 54, PY_SLOT_MEMBERS = 72, PY_SLOT_FREE = 74 };
 
 typedef struct {
   const char *name;
@@ -346,6 +346,7 @@ int hologram_futures(py_object *into);
 int hologram_torch(py_object *into);
 int hologram_numpy(py_object *into);
 int hologram_interfaces(py_object *into);
+int hologram_kernels(py_object *into);
 int hologram_maps(py_object *into);
 int hologram_updates(py_object *into);
 int hologram_recordings(py_object *into);

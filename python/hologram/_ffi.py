@@ -267,8 +267,15 @@ if TYPE_CHECKING:
         _executor: Executor
         _tensor: object
 
+    class KernelBase:
+        """What Kernel derives from: calls such as one before are C's, all others go to ``_call_any``."""
+
+        def __call__(self, *arguments: Any, out: Any = None, executor: Any = None, **keywords: Any) -> Any:
+            """Run the kernel."""
+
 else:
     ExecutorBase, ProgramBase, BufferBase = native.ExecutorBase, native.ProgramBase, native.BufferBase
+    KernelBase = native.KernelBase
 
 if sys.version_info < (3, 10) and sys.platform != "win32":
     import _signal

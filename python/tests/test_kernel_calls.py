@@ -409,3 +409,65 @@ def test_a_value_in_a_text_shows_its_type_and_takes_no_form() -> None:
     assert texts == ["<hologram value of a kernel: f32>"]
     with pytest.raises(TypeError, match=r"text in the form '\.3f' can't be had .* shows its type\n  at .*:\d+: "):
         hologram.kernel(lambda x: float(f"{x:.3f}"))(np.ones(1))
+
+
+def _given(f: Kernel, *arguments: Any, out: Any = None) -> str:
+    """Return where a call ended: in C, or in Python."""
+    went: list[str] = []
+
+    def call_any(*given: Any, **keywords: Any) -> Any:
+        went.append("Python")
+        return Kernel._call_any(f, *given, **keywords)
+
+    f._call_any = call_any  # type: ignore[method-assign]
+    try:
+        f(*arguments) if out is None else f(*arguments, out=out)
+    finally:
+        del f._call_any
+    return went[0] if went else "C"
+
+
+SCALE = 2.0
+
+
+def test_calls_such_as_one_before_are_made_in_c() -> None:
+    f = hologram.kernel(lambda x, y: x + y)
+    x, out = np.arange(6, dtype=np.float32), np.empty(6, np.float32)
+    assert _given(f, x, x) == "Python"
+    assert _given(f, x, x) == _given(f, x[1:], x[:-1]) == _given(f, out, out) == "C"
+    assert _given(f, x, x, out=out) == "Python"
+    assert _given(f, x, x, out=out) == "C"
+    assert out.tolist() == (x + x).tolist()
+    for other in ((x, x.astype(float)), (x, x[:1]), (x[:0], x[:0]), (x[::2], x[::2]), (x, 1.0)):
+        assert _given(f, *other) == "Python"
+        np.testing.assert_array_equal(f(*other), other[0] + other[1])
+    bools = x > 2
+    either = hologram.kernel(lambda x, y: x | y)
+    for _ in range(3):  # bools and bytes are slots of one type
+        assert either(bools, bools).dtype == bool
+        assert either(bools.view(np.uint8), bools.view(np.uint8)).dtype == np.uint8
+
+
+def test_what_may_be_otherwise_than_before_is_left_to_python() -> None:
+    global SCALE
+    x = np.arange(1, 7, dtype=np.int32)
+    quotient, scaled = hologram.kernel(lambda x, y: x // y), hologram.kernel(lambda x: x * SCALE)
+    try:
+        for SCALE in (2, 3, 3, 2):
+            assert scaled(x).tolist() == (x * SCALE).tolist()
+    finally:
+        SCALE = 2.0
+    for _ in range(3):
+        assert quotient(x, x).tolist() == [1] * 6
+        with pytest.raises(hologram.ProgramFault, match=r"division by zero at element \[0\]"):
+            quotient(x, x * 0)
+    same = hologram.kernel(lambda x: x + 1)
+    y = np.arange(9.0)
+    for _ in range(3):
+        same(y[:-1], out=y[:-1])
+        with pytest.raises(ValueError, match="slot out overlaps x in memory"):
+            same(y[:-1], out=y[1:])
+    y.flags.writeable = False
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"read-only|not writable"):
+            same(y, out=y)

@@ -14,8 +14,8 @@ import numpy as np
 
 from hologram._arguments import naming, shown
 from hologram._built import is_number
-from hologram._dtypes import NAMES, dtype_of_code
-from hologram._ffi import native
+from hologram._dtypes import NAMES, code_of, dtype_of_code
+from hologram._ffi import KernelBase, native
 from hologram._kernel.arrays import ARRAYS, HOST, is_array, stand_in, usable
 from hologram._kernel.integers import Numbers
 from hologram._kernel.ir import Place, Where
@@ -41,6 +41,9 @@ _LIMIT = 256
 
 _DEEPEST = 32
 """How deep kernels may call each other; they become part of their callers, so one that calls itself never ends."""
+
+_MAY_FAULT = re.compile(r"^(?:  (?:div|rem)\.[iu]|\w+:)", re.MULTILINE)
+"""What a program that may fault has: a division of integers, or a label, as loops have."""
 
 _OTHER = object()
 
@@ -78,7 +81,7 @@ class _Ready(NamedTuple):
     others: list[int]  # those of the others, of the outputs too
 
 
-class Kernel:
+class Kernel(KernelBase):
     """A function of numbers, compiled into one program that works element by element on arrays; see ``kernel``.
 
     Attributes:
@@ -139,6 +142,8 @@ class Kernel:
         found = dict(self._watched or {})
         if isinstance(self._function, types.FunctionType):
             look(self._function, found, set())
+        if found:
+            self._forget()  # C doesn't look
         self._watched = found
         return found
 
@@ -158,6 +163,7 @@ class Kernel:
                     found = self._compile(names, values, kinds, wanted)
                     if len(self._cache) >= _LIMIT:
                         self._ready.clear()
+                        self._forget()
                     while len(self._cache) >= _LIMIT:
                         del self._cache[next(iter(self._cache))]
                     self._cache[key] = found
@@ -278,8 +284,8 @@ class Kernel:
 
     # ---- calling
 
-    def __call__(self, *arguments: Any, out: Any = None, executor: Optional[Executor] = None, **keywords: Any) -> Any:
-        """Run the kernel.
+    def _call_any(self, *arguments: Any, out: Any = None, executor: Optional[Executor] = None, **keywords: Any) -> Any:
+        """Run the kernel: what __call__ of C does of calls such as one before.
 
         Args:
             arguments: Arrays, which are broadcast together as numpy does, and numbers.
@@ -353,6 +359,30 @@ class Kernel:
         if all(type(v) in ARRAYS or type(v) in HOST for v in values) and all(type(o) in ARRAYS for o in outs):
             places += range(len(values), len(values) + len(outs))
             self._ready[key] = _Ready(compiled, places[0], places[1:])
+            if self._watched == {}:
+                self._offer(compiled, values, outs)
+
+    def _offer(self, compiled: Compiled, values: list[Any], outs: tuple[Any, ...]) -> None:
+        """Have C do calls such as one with these values, if they have one result and can't fault, as told here."""
+        given = [value for value in (*values, *outs) if type(value) in ARRAYS]
+        usual = all(type(a) is np.ndarray or (outs and type(a).__module__.startswith("torch")) for a in given)
+        if not usual or compiled.several or compiled.numbers is not None or _MAY_FAULT.search(compiled.text):
+            return
+        slots, dtype = compiled.program.slots, compiled.outputs[0][1]
+        at = [*compiled.places[: len(slots) - 1], len(values), *compiled.places[len(slots) - 1 :]]
+        bools = [str(values[i].dtype).endswith("bool") for i in at[: len(slots) - 1]] + [dtype == BOOL] * bool(outs)
+        native.kernel_add(
+            self,
+            compiled.program,
+            tuple([type(value) for value in (*values, *outs)]),
+            bool(outs),
+            tuple(at),
+            tuple([0 if of else NAMES.index(slot.dtype) + 1 for of, slot in zip(bools, slots)]),
+            0 if dtype == BOOL else code_of(dtype),
+        )
+
+    def _forget(self) -> None:
+        native.kernel_add(self, None, (), False, (), (), 0)
 
     def _run(
         self,
