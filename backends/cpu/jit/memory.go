@@ -341,12 +341,12 @@ func (g *gen) counting() x86.Label {
 
 // lookUp is LDC. The table lies behind the code, in the form of registers.
 func lookUp(g *gen, n *ir.Node) {
-	d := &g.p.fn.Data[n.Imm]
-	label, ok := g.data[n.Imm]
 	size := g.regSize(n.Type)
+	label, ok := g.data[n.Imm]
+	values := g.p.fn.Data[n.Imm].Values
 	if !ok {
-		var b []byte
-		for _, c := range d.Values {
+		b := make([]byte, 0, len(values)*size+g.t.bytes)
+		for _, c := range values {
 			v := registerForm(n.Type, c)
 			if size == 8 {
 				b = binary.LittleEndian.AppendUint64(b, v)
@@ -354,24 +354,74 @@ func lookUp(g *gen, n *ir.Node) {
 				b = binary.LittleEndian.AppendUint32(b, uint32(v))
 			}
 		}
-		label = g.table(b)
+		label = g.table(b[:cap(b)]) // whole vectors are loaded of it
 		g.data[n.Imm] = label
 	}
 	index := n.Args[0]
+	if index.Node != nil && g.p.shortcut[index.Node] {
+		index = index.Node.Args[0]
+	}
 	x := g.val(index)
-	unsigned := isa.U32
-	if g.regSize(index.Type) == 8 {
+	from, unsigned := g.regSize(index.Type), isa.U32
+	if from == 8 {
 		unsigned = isa.U64
 	}
-	inside := g.cmpI(unsigned, x, g.number(g.regSize(index.Type), uint64(len(d.Values))), isa.LT)
+	inside := vreg(0)
+	if n.CanFault() || !g.picks(size, len(values)) {
+		inside = g.cmpI(unsigned, x, g.number(from, uint64(len(values))), isa.LT)
+	}
 	if n.CanFault() {
 		g.fault(n, isa.FaultAccess, g.maskNot(inside), x, index.Type)
 	}
-	if g.regSize(index.Type) == 8 {
+	// Lanes that don't run look up too: what is the same in all that do is taken from any.
+	if g.picks(size, len(values)) {
+		switch {
+		case from > size:
+			x = g.lowHalves(x)
+		case from < size:
+			x = g.op1(x86.ZxDQ, 8, x)
+		}
+		g.set(n.Result(), g.pick(size, len(values), label, x, inside))
+		return
+	}
+	if from == 8 {
 		x = g.lowHalves(x)
 	}
-	// Lanes that don't run look up too: what is the same in all that do is taken from any.
 	g.set(n.Result(), g.gather(size, label, x, inside))
+}
+
+// picks says whether a table of so many numbers is looked up by permuting its vectors, which
+// takes a fraction of a gather's time: of one, two, or four.
+func (g *gen) picks(size, count int) bool {
+	return g.t.evex && size >= 4 && count*size <= 4*g.vl(size) && g.vl(size) >= 32
+}
+
+// pick looks a table up at the indices x, which are as wide as its numbers, in the lanes of m,
+// 0 being all; others get 0.
+func (g *gen) pick(size, count int, label x86.Label, x, m vreg) vreg {
+	vl := g.vl(size)
+	at := func(i int) *mref { return &mref{label: label, disp: int32(i * vl)} }
+	of := func(first int) vreg { // the vector there and the one behind it
+		d := g.newReg(classVec)
+		if count*size <= (first+1)*vl {
+			g.add(inst{f: pair{x86.PermD, x86.PermVarQ}.of(size), vl: vl, d: d, a: x, mem: at(first)})
+			return d
+		}
+		g.add(inst{f: pair{x86.MovUPS, x86.LoadUPD}.of(size), vl: vl, d: d, mem: at(first)})
+		g.add(inst{f: pair{x86.PermD2, x86.PermQ2}.of(size), vl: vl, d: d, a: x, mem: at(first + 1), merge: true})
+		return d
+	}
+	d := of(0)
+	if count*size > 2*vl {
+		t := map[int]isa.Type{4: isa.U32, 8: isa.U64}[size]
+		g.blendSize(size, d, of(2), g.cmpI(t, x, g.number(size, uint64(2*vl/size)), isa.GE))
+	}
+	if m == 0 {
+		return d
+	}
+	r := g.newReg(classVec)
+	g.add(inst{f: pair{x86.MovAPS, x86.MovAPD}.of(size), vl: vl, d: r, b: d, k: m, zero: true})
+	return r
 }
 
 // gather looks a table up at the 32-bit indices x in the lanes of m; others get 0.

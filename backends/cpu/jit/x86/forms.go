@@ -367,6 +367,8 @@ var (
 	PackSSWB   = form("vpacksswb", VEX, p66, M0F, 0x63, RVM, "vvv")
 	PackUSWB   = form("vpackuswb", VEX, p66, M0F, 0x67, RVM, "vvv")
 	PermW2     = form("vpermt2w", EVEX, p66, M0F38, 0x7D, RVM, "vvv", w1)
+	PermD2     = form("vpermt2d", EVEX, p66, M0F38, 0x7E, RVM, "vvv", b4)
+	PermQ2     = form("vpermt2q", EVEX, p66, M0F38, 0x7E, RVM, "vvv", b8, w1)
 	Unpack32L  = form("vpunpckldq", EVEX, p66, M0F, 0x62, RVM, "vvv", b4)
 	Unpack32H  = form("vpunpckhdq", EVEX, p66, M0F, 0x6A, RVM, "vvv", b4)
 	Unpack64L  = form("vpunpcklqdq", EVEX, p66, M0F, 0x6C, RVM, "vvv", b8, w1)

@@ -1,0 +1,92 @@
+package cpu_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/conformance"
+	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
+)
+
+// lookups is a program that takes numbers of a table at indices that are loaded, maybe behind a
+// barrier or a branch.
+func lookups(r *rand.Rand) string {
+	types := []string{"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
+	of, by := types[r.IntN(len(types))], types[4+r.IntN(8)]
+	size := []int{1, 2, 4, 5, 8, 9, 16, 17, 31, 32, 33, 40, 64, 65, 100}[r.IntN(15)]
+	values := make([]string, size)
+	for i := range values {
+		values[i] = fmt.Sprint(1 + r.IntN(100))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "program tables\nslot at %s\nslot out %s\ndata T %s { %s }\n", by, of, of, strings.Join(values, ", "))
+	fmt.Fprintf(&b, "  ldg.%s i, at[index]\n", by)
+	inside := r.IntN(2) == 0
+	if inside { // and so is it where a lane that is not there looks
+		fmt.Fprintf(&b, "  cvt.u64.%s j, i\n  and.u64 j, j, 63\n  min.u64 j, j, %d\n  cvt.%s.u64 i, j\n", by, size-1, by)
+	}
+	wide := []string{"i32", "u32", "i64", "u64"}[r.IntN(4)]
+	if wide == by {
+		fmt.Fprintf(&b, "  mov.%s k, i\n", by)
+	} else {
+		fmt.Fprintf(&b, "  cvt.%s.%s k, i\n", wide, by)
+	}
+	if r.IntN(3) == 0 {
+		b.WriteString("  bar_sync 0\n")
+	}
+	switch r.IntN(3) {
+	case 0:
+		fmt.Fprintf(&b, "  mov.%s x, 7\n  set.lt.%s few, i, 3\n  bra past, few\n  ldc.%s x, T[k]\npast:\n", of, by, of)
+	case 1:
+		fmt.Fprintf(&b, "  ldc.%s x, T[%d]\n  ldc.%s y, T[k]\n  max.%s x, x, y\n", of, r.IntN(size), of, of)
+	default:
+		fmt.Fprintf(&b, "  ldc.%s x, T[k]\n", of)
+	}
+	fmt.Fprintf(&b, "  stg.%s x, out[index]\n  exit\n", of)
+	return b.String()
+}
+
+// TestTables compares with the interpreter how tables of all types and of lengths about those
+// of vectors are looked up, with indices of all types: inside and outside, where they fault.
+func TestTables(t *testing.T) {
+	oracle := interp.New()
+	for _, l := range levels {
+		t.Run(l.String(), func(t *testing.T) {
+			tested := on(t, l, 1)
+			count, first := conformance.Seeds(brief.Or(600, 150))
+			faults := 0
+			for i := first; i < first+uint64(count); i++ {
+				r := rand.New(rand.NewPCG(i, 53))
+				text := lookups(r)
+				p, err := isa.Assemble("tables.atlas", text)
+				require.NoError(t, err, text)
+				v, err := isa.Verify(p)
+				require.NoError(t, err, text)
+				n := int64(1 + r.IntN(100))
+				contents := randomContents(r, v, n)
+				for at, size := 0, v.Program.Slots[0].Type.Size(); at < len(contents[0]); at += size {
+					if r.IntN(8) > 0 { // most are small, some negative
+						clear(contents[0][at : at+size])
+						contents[0][at] = byte(r.IntN(40))
+					}
+				}
+				want := run(t, oracle, v, linear(n, 32), contents, nil, nil)
+				got := run(t, tested, v, linear(n, 32), contents, nil, nil)
+				if want.err != nil {
+					faults++
+				}
+				if err := same(v, got, want); err != nil {
+					t.Fatalf("program %d: %v\n%s", i, err, text)
+				}
+			}
+			require.NotZero(t, faults)
+			require.Less(t, faults, count)
+		})
+	}
+}
