@@ -412,9 +412,9 @@ func (g *gen) pick(size, count int, label x86.Label, x, m vreg) vreg {
 		return d
 	}
 	d := of(0)
-	if count*size > 2*vl {
+	for first := 2; first*vl < count*size; first += 2 {
 		t := map[int]isa.Type{4: isa.U32, 8: isa.U64}[size]
-		g.blendSize(size, d, of(2), g.cmpI(t, x, g.number(size, uint64(2*vl/size)), isa.GE))
+		g.blendSize(size, d, of(first), g.cmpI(t, x, g.number(size, uint64(first*vl/size)), isa.GE))
 	}
 	if m == 0 {
 		return d
