@@ -210,6 +210,27 @@ def elementwise(ex: hg.Executor, n: int, dtype: str) -> Iterator[Point]:
     yield point("fill", lambda: ops.fill(ex, out, 3), lambda: nout.fill(3), lambda: out.fill_(3))
 
 
+FUNCTIONS = "sin cos tan log2 log10 log1p exp2 expm1 erf rsqrt pow".split()
+
+
+def functions(n: int, dtype: str) -> Iterator[Point]:
+    """The functions that are kernels, of positive numbers; numpy has no error function and no inverse root."""
+    x, y = random((n,), dtype, 0.1, 8.0), random((n,), dtype, 0.0, 3.0)
+    out = torch.empty_like(x)
+    arrays = numpy_of(x, y, out)
+    for name in FUNCTIONS:
+        f, eager = getattr(hg, name), getattr(torch, name)
+        numpy = getattr(np, "power" if name == "pow" else name, None)
+        count = 2 if name == "pow" else 1
+        calls: dict[str, Call] = {
+            "hologram": lambda f=f, a=(x, y)[:count]: f(*a, out=out),
+            "torch": lambda g=eager, a=(x, y)[:count]: g(*a, out=out),
+        }
+        if numpy is not None and arrays is not None:
+            calls["numpy"] = lambda g=numpy, a=arrays[:count]: g(*a, out=arrays[2])
+        yield Point(name, dtype, f"{n:,}", calls)
+
+
 QUOTIENTS = ("i8", "i16", "i32", "i64")
 
 
@@ -313,6 +334,8 @@ def points(ex: hg.Executor, quick: bool) -> Iterator[Point]:
         for n in QUICK_SIZES if quick else SIZES:
             if not quick or dtype == "f32" or n in QUICK_OTHERS:
                 yield from elementwise(ex, n, dtype)
+                if dtype in FLOATS:
+                    yield from functions(n, dtype)
                 yield from reductions(ex, (n,), dtype)
         for shape in QUICK_ROWS if quick else ROWS:
             if not quick or dtype == "f32" or math.prod(shape) in QUICK_OTHERS:

@@ -98,6 +98,9 @@ outcome request_borrow(request *r);
    operand like, -1: there is none; else hologram_result says what it is, or if row it is that without the first dimension. */
 outcome request_result(request *r, int elements, int first, int like, bool row, py_object **made);
 
+/* Makes an array of the kind of an operand, dtype 0 being bools; it may run Python. */
+outcome request_make(request *r, int first, int32_t dtype, const int64_t *shape, int rank, const int64_t *strides, py_object **made);
+
 /* Makes room for a result that is a number the next operand: the call's cell or, where the device does not write there or
    the number is to be read later, a Buffer; it may run Python then, so tensors are to be borrowed anew. */
 outcome request_cell(request *r, bool later, py_object **made);

@@ -22,7 +22,7 @@ typedef struct {
   form forms[MAX_FORMS];
 } kernel;
 
-static py_object *kernel_type, *name_call, *name_out;
+static py_object *kernel_type, *name_call, *name_out, *name_executor;
 
 static void let_go(form *f) {
   for (int i = 0; i < f->num_arguments + f->out; i++) py.Py_DecRef(f->types[i]);
@@ -90,16 +90,28 @@ static outcome prepare(request *r, const form *f, py_object **values) {
     if ((o->flags & HOLOGRAM_BOOL ? 0 : o->dtype) != f->dtypes[i]) return SURPRISE;
   }
   if (result < 0) return DONE;
-  values[f->num_arguments] = numpy_empty(r->operands[0].shape, r->operands[0].rank, f->dtype, NULL);
-  return values[f->num_arguments] ? request_take(r, values[f->num_arguments], FRESH) : operand_refused();
+  found = request_make(r, 0, f->dtype, r->operands[0].shape, r->operands[0].rank, NULL, &values[f->num_arguments]);
+  if (found == DONE) found = request_take(r, values[f->num_arguments], FRESH);
+  return found == DONE ? request_borrow(r) : found;
+}
+
+/* Whether a call's keywords are no other than out and executor, of which the latter is None. */
+static bool simple(py_object *keywords, py_object **out) {
+  py_object *executor;
+  ptrdiff_t others = keywords ? py.PyDict_Size(keywords) : 0;
+  if (!others) return true;
+  if ((*out = py.PyDict_GetItemWithError(keywords, name_out))) others--;
+  if ((executor = py.PyDict_GetItemWithError(keywords, name_executor))) others--;
+  if (*out == py._Py_NoneStruct) *out = NULL;
+  return !others && (!executor || executor == py._Py_NoneStruct);
 }
 
 /* Kernel.__call__. */
 static py_object *call(py_object *self, py_object *args, py_object *keywords) {
   kernel *k = (kernel *)self;
   py_object *values[MAX_OPERANDS + 1], *out = NULL, *again, *result;
-  ptrdiff_t n = py.PyTuple_Size(args), named = keywords ? py.PyDict_Size(keywords) : 0;
-  if (k->num_forms && n < MAX_OPERANDS && named <= 1 && (!named || (out = py.PyDict_GetItemWithError(keywords, name_out)))) {
+  ptrdiff_t n = py.PyTuple_Size(args);
+  if (k->num_forms && n < MAX_OPERANDS && simple(keywords, &out)) {
     const form *known;
     for (ptrdiff_t i = 0; i < n; i++) values[i] = py.PyTuple_GetItem(args, i);
     values[n] = out;
@@ -186,7 +198,8 @@ int hologram_kernels(py_object *into) {
   static py_slot slots[] = {{PY_SLOT_DEALLOC, (void *)kernel_dealloc}, {PY_SLOT_CALL, (void *)call}, {0, NULL}};
   static py_spec spec = {"hologram._native.KernelBase", sizeof(kernel), 0, PY_TYPE_DEFAULT | PY_TYPE_BASE, slots};
   if (!(kernel_type = py.PyType_FromSpec(&spec)) || !(name_call = py.PyUnicode_InternFromString("_call_any")) ||
-      !(name_out = py.PyUnicode_InternFromString("out")) || py.PyDict_SetItemString(into, "KernelBase", kernel_type)) {
+      !(name_out = py.PyUnicode_InternFromString("out")) || !(name_executor = py.PyUnicode_InternFromString("executor")) ||
+      py.PyDict_SetItemString(into, "KernelBase", kernel_type)) {
     return -1;
   }
   return hologram_builtins(into, methods);

@@ -162,26 +162,12 @@ static const int64_t *kept_order(const request *r, const hologram_operand *resul
   return like && like->rank > 1 && result_dense(like) ? like->strides : NULL;
 }
 
-outcome request_result(request *r, int elements, int first, int like, bool row, py_object **made) {
-  hologram_operand result;
+outcome request_make(request *r, int first, int32_t dtype, const int64_t *shape, int rank, const int64_t *strides, py_object **made) {
   const hologram_operand *of = &r->operands[first];
-  const int64_t *shape = result.shape, *strides = NULL;
-  int rank;
-  int32_t dtype;
-  if (elements != ASKED && r->args.num_dims < 0 && like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL)) {
-    if (broadcast(r, like, elements == BOOLS, &result) != DONE) return SURPRISE;
-    strides = kept_order(r, &result);
-  } else if (hologram_result(&r->args, &result) != HOLOGRAM_OK) {
-    return SURPRISE;
-  }
-  rank = result.rank - row;
-  shape += row;
-  dtype = result.flags & HOLOGRAM_BOOL ? 0 : result.dtype;
+  bool same = of->flags & HOLOGRAM_BOOL ? !dtype : of->dtype == dtype;
   if (r->taken[first].torch) {
-    bool same = result.dtype == of->dtype && !((result.flags ^ of->flags) & HOLOGRAM_BOOL);
     *made = torch_asked()->empty(r->taken[first].object, same ? -1 : dtype, shape, rank);
   } else if (r->taken[first].stream) {
-    bool same = result.dtype == of->dtype && !((result.flags ^ of->flags) & HOLOGRAM_BOOL);
     *made = result_empty(r->taken[first].object, same ? -1 : dtype, shape, rank);
   } else if (r->taken[first].api) {
     return SURPRISE;
@@ -191,4 +177,17 @@ outcome request_result(request *r, int elements, int first, int like, bool row, 
     *made = numpy_empty(shape, rank, dtype, strides);
   }
   return *made ? DONE : operand_refused();
+}
+
+outcome request_result(request *r, int elements, int first, int like, bool row, py_object **made) {
+  hologram_operand result;
+  const hologram_operand *of = &r->operands[first];
+  const int64_t *shape = result.shape, *strides = NULL;
+  if (elements != ASKED && r->args.num_dims < 0 && like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL)) {
+    if (broadcast(r, like, elements == BOOLS, &result) != DONE) return SURPRISE;
+    strides = kept_order(r, &result);
+  } else if (hologram_result(&r->args, &result) != HOLOGRAM_OK) {
+    return SURPRISE;
+  }
+  return request_make(r, first, result.flags & HOLOGRAM_BOOL ? 0 : result.dtype, shape + row, result.rank - row, strides, made);
 }

@@ -438,6 +438,9 @@ def test_calls_such_as_one_before_are_made_in_c() -> None:
     assert _given(f, x, x, out=out) == "Python"
     assert _given(f, x, x, out=out) == "C"
     assert out.tolist() == (x + x).tolist()
+    f._call_any = None  # type: ignore[method-assign, assignment]  # executor=None is none
+    assert f(x, x, executor=None).tolist() == f(x, x, out=None).tolist() == out.tolist()
+    del f._call_any
     for other in ((x, x.astype(float)), (x, x[:1]), (x[:0], x[:0]), (x[::2], x[::2]), (x, 1.0)):
         assert _given(f, *other) == "Python"
         np.testing.assert_array_equal(f(*other), other[0] + other[1])

@@ -508,3 +508,31 @@ def test_no_out_with_tensors() -> None:
     assert twice(np.ones(3), out=out) is out and out.tolist() == [2.0] * 3
     with pytest.raises(TypeError, match="twice: it takes no out= with tensors"):
         twice(torch.ones(3), out=torch.ones(3))
+
+
+def test_plain_kernels_make_tensors_in_c_as_in_python() -> None:
+    """What a kernel of hologram's returns of tensors, the first time and, made in C, from then on."""
+    x = torch.arange(12.0).reshape(3, 4)
+    for first, second in (
+        (x, x),
+        (x > 2, x > 5),
+        (x.half(), x.half()),
+        (x.int(), x),
+        (x, x.numpy()),
+        (x.T, x.T),
+        (x[:0], x[:0]),
+    ):
+        f = hg.kernel(operator.and_ if first.dtype == torch.bool else operator.add)
+        expected = f(first, second)
+        made_in_c = first.is_contiguous() and isinstance(second, Tensor) and first.numel() > 0
+        if made_in_c:
+            f._call_any = None
+        found = f(first, second)
+        assert type(found) is type(expected) is Tensor
+        assert (found.dtype, found.stride()) == (expected.dtype, expected.stride())
+        assert torch.equal(found, expected)
+    f = hg.kernel(lambda x: x + 1)
+    for _ in range(3):
+        assert torch.equal(f(x), x + 1)
+        with pytest.raises(ValueError, match="slot x: the tensor requires grad"):
+            f(x.clone().requires_grad_())

@@ -365,7 +365,8 @@ class Kernel(KernelBase):
     def _offer(self, compiled: Compiled, values: list[Any], outs: tuple[Any, ...]) -> None:
         """Have C do calls such as one with these values, if they have one result and can't fault, as told here."""
         given = [value for value in (*values, *outs) if type(value) in ARRAYS]
-        usual = all(type(a) is np.ndarray or (outs and type(a).__module__.startswith("torch")) for a in given)
+        kinds = {"numpy" if type(a) is np.ndarray else type(a).__module__.partition(".")[0] for a in given}
+        usual = kinds <= {"numpy", "torch"} and (outs or len(kinds) == 1)
         if not usual or compiled.several or compiled.numbers is not None or _MAY_FAULT.search(compiled.text):
             return
         slots, dtype = compiled.program.slots, compiled.outputs[0][1]

@@ -68,8 +68,13 @@ def function_of(implementation: Function, name: str = "", reflected: bool = Fals
         first = arguments[0] if arguments else None
         trace: Any = first.trace if first.__class__ is Value else trace_of(*arguments)
         if trace is None:
-            result = eager(function.of_values)(*arguments, out=out, executor=executor)  # type: ignore[attr-defined]
-            return _weak(result) if out is None and all(type(value) in _PYTHON for value in arguments) else result
+            kernel = eager(function.of_values)  # type: ignore[attr-defined]
+            if executor is not None:
+                return kernel(*arguments, out=out, executor=executor)
+            if out is not None:
+                return kernel(*arguments, out=out)
+            weak = first.__class__ in _PYTHON and all(type(value) in _PYTHON for value in arguments)
+            return _weak(kernel(*arguments)) if weak else kernel(*arguments)
         if out is not None or executor is not None:
             alone(name, out, executor)
         if len(arguments) != count:
