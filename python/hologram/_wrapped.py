@@ -46,15 +46,17 @@ def wrap(executor: Executor, array: Any) -> Buffer:
             raise TypeError(
                 f"expected a Buffer, a numpy array or an object with DLPack, got {type(array).__name__}{hint}"
             ) from None
+    owner = array
     if type(array) is not np.ndarray:
         refuse_mask("wrap", array)
+        array = np.ndarray.view(array, np.ndarray)  # a class may say otherwise of its memory than numpy knows
     if not executor.host_visible:
         raise _not_here(executor, "a numpy array")
     code = code_of(array.dtype)
     strides = None if array.flags.c_contiguous else _steps(array.strides, array.itemsize)
     flags = 0 if array.flags.writeable else READ_ONLY
     address = array.__array_interface__["data"][0]
-    handle = native.buffer_wrap(executor, address, code, array.ndim, array.shape, strides, flags, array)
+    handle = native.buffer_wrap(executor, address, code, array.ndim, array.shape, strides, flags, owner)
     return executor._buffer(handle, array.dtype, array.shape)
 
 

@@ -133,6 +133,25 @@ def test_subclasses_of_arrays_go_the_careful_way(host: hg.Executor) -> None:
     assert out.tolist() == [0, 2, 4, 6]
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("shape", (1 << 20,)),
+        ("dtype", np.dtype("f8")),
+        ("ndim", 7),
+        ("__array_interface__", {"shape": (1 << 20,), "typestr": "<f4", "data": (4096, False), "version": 3}),
+    ],
+)
+def test_a_subclass_is_taken_at_numpy_s_word(host: hg.Executor, name: str, says: Any) -> None:
+    """A class may give its attributes a meaning of its own: what memory there is numpy's fields tell."""
+    kind: Any = type("Mine", (np.ndarray,), {name: property(lambda _: says)})
+    x = np.arange(4, dtype=F32).view(kind)
+    program = hg.Program("program p\nslot a f32\nldg.f32 x, a[index]\nadd.f32 x, x, x\nstg.f32 x, a[index]\nexit")
+    host.launch(program, a=x)
+    ops.vector_add(host, x, x, out := np.zeros(4, F32))
+    assert out.tolist() == [0, 4, 8, 12]
+
+
 def test_an_array_is_held_while_work_goes_on(host: hg.Executor) -> None:
     """A bytearray that a launch works on can't be resized meanwhile; other threads run."""
     data, out = bytearray(b"\0\0\x80\x3f" * (1 << 14)), np.zeros(1 << 14, F32)
