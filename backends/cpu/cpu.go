@@ -210,8 +210,13 @@ func (b *Backend) Threads() int { return b.pool.Threads() }
 // Name returns "cpu".
 func (*Backend) Name() string { return "cpu" }
 
-// Devices lists the one device, the host.
-func (b *Backend) Devices() ([]backends.Info, error) { return []backends.Info{b.info()}, nil }
+// Devices lists the one device, the host; where it does not open, it is the error that says why.
+func (b *Backend) Devices() ([]backends.Info, error) {
+	if b.refused != nil {
+		return nil, fmt.Errorf("cpu: %w", b.refused)
+	}
+	return []backends.Info{b.info()}, nil
+}
 
 func (b *Backend) info() backends.Info {
 	codegen := runtime.GOARCH
@@ -234,8 +239,8 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	if i != 0 {
 		return nil, fmt.Errorf("cpu: open device %d: there is one, number 0", i)
 	}
-	if b.refused != nil {
-		return nil, fmt.Errorf("cpu: %w", b.refused)
+	if _, err := b.Devices(); err != nil {
+		return nil, err
 	}
 	return &device{hostmem.Device{Backend: "cpu"}, b}, nil
 }

@@ -190,6 +190,8 @@ def test_info_lists_the_backends_whatever_the_environment_says(name: str) -> Non
     assert done.returncode == 1, done.stderr
     assert "threads  not known: " in done.stdout and f'{name} is "fast"' in done.stdout
     assert all(f"\n  {backend} " in done.stdout for backend in ("cpu", "interp", "cuda")), done.stdout
+    if name == "HOLOGRAM_CPU_ENGINE":  # which is asked of the CPU alone
+        assert '\n  cpu      not available: cpu: HOLOGRAM_CPU_ENGINE is "fast"' in done.stdout, done.stdout
 
 
 # ---- bools and masks
