@@ -16,6 +16,7 @@ from torch import Tensor
 
 import hologram
 from hologram._built import is_number
+from hologram._ffi import native
 from hologram._kernel.call import Kernel as HologramKernel
 from hologram._kernel.call import told
 from hologram._kernel.outside import exact
@@ -292,6 +293,7 @@ class Kernel:
         key = signature, exact(statics), self._kernel._numbers_outside()
         found = self._functions.get(key)
         if found is None:
+            native.object_count()  # raises in a fork's child, whose parent's threads may have had the lock
             with self._lock:
                 self._kernel._watch()
                 key = signature, exact(statics), self._kernel._numbers_outside()

@@ -337,6 +337,39 @@ ex.synchronize()
 
 
 @posix
+def test_a_forked_child_does_not_wait_for_a_kernel_that_the_parent_s_threads_trace() -> None:
+    passes(
+        """
+import warnings
+warnings.simplefilter("ignore")
+tracing, traced = threading.Event(), threading.Event()
+@hg.kernel
+def f(x):
+    tracing.set()
+    traced.wait()
+    return x + 1
+x = np.ones(3)
+thread = threading.Thread(target=f, args=(x,))
+thread.start()
+tracing.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    try:
+        f(x)
+    except hg.errors.ForkError:
+        os._exit(0)
+    os._exit(1)
+_, status = os.waitpid(pid, 0)
+traced.set()
+thread.join()
+assert status == 0, status
+assert f(x).tolist() == [2, 2, 2]
+"""
+    )
+
+
+@posix
 def test_multiprocessing_spawn_works() -> None:
     passes(
         """

@@ -7,10 +7,12 @@ import gc
 import inspect
 import itertools
 import operator
+import os
 import threading
 import weakref
 from typing import Any
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -536,3 +538,34 @@ def test_plain_kernels_make_tensors_in_c_as_in_python() -> None:
         assert torch.equal(f(x), x + 1)
         with pytest.raises(ValueError, match="slot x: the tensor requires grad"):
             f(x.clone().requires_grad_())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_s_child_does_not_wait_for_a_kernel_that_the_parent_s_threads_trace() -> None:
+    code = """
+import os, signal, threading, torch
+import hologram_torch as ht
+tracing, traced = threading.Event(), threading.Event()
+@ht.kernel
+def f(x):
+    tracing.set()
+    traced.wait()
+    return x + 1
+x = torch.ones(3)
+thread = threading.Thread(target=f, args=(x,))
+thread.start()
+tracing.wait()
+if os.fork() == 0:
+    signal.alarm(20)
+    try:
+        f(x)
+    except RuntimeError as error:
+        os._exit(0 if type(error).__name__ == "ForkError" else 1)
+    os._exit(2)
+status = os.wait()[1]
+traced.set()
+thread.join()
+assert status == 0, status
+"""
+    done = fresh.run(code)
+    assert done.returncode == 0, done.stderr

@@ -155,6 +155,7 @@ class Kernel(KernelBase):
         key = (kinds, wanted, self._numbers_outside())
         found = self._cache.get(key)
         if found is None:
+            native.object_count()  # raises in a fork's child, whose parent's threads may have had the lock
             with self._lock:
                 self._watch()
                 key = (kinds, wanted, self._numbers_outside())
