@@ -177,6 +177,7 @@ class Buffer(BufferBase, UnlikeArrays):
         return f"<Buffer {state} on {self._executor.backend}>"
 
     def _describe(self) -> BufferInfo:
+        self._check()
         return described(BufferInfo, native.buffer_describe, self)
 
     def _check(self) -> None:

@@ -152,6 +152,8 @@ def test_errors_name_what_was_freed() -> None:
             (hg.errors.ProgramFreedError, 'program "t"', lambda: ex.launch(gone_program, c=b)),
             (hg.errors.BufferFreedError, "b: <Buffer", lambda: hg.ops.vector_add(ex, b, freed, b)),
             (hg.errors.BufferFreedError, "Buffer", lambda: freed.to_numpy()),
+            (hg.errors.BufferFreedError, "<Buffer", lambda: freed.strides),
+            (hg.errors.BufferFreedError, "<Buffer", lambda: ex.wrap(freed)),
             (hg.errors.BufferFreedError, "slot c", lambda: ex.launch(program, c=freed)),
         ]
         for kind, text, call in calls:
