@@ -18,8 +18,8 @@ type spot struct {
 }
 
 // aheadOf has a call of so many tiles fetch the next panel of A and, if that is to be
-// packed, its share of the next block of B: each of some panels does a part. It reports
-// whether there is any.
+// packed, its share of the next block of B: each of some panels does a part, which rows of A
+// behind the first tiles' then wait for. It reports whether there is any.
 func (w *worker) aheadOf(p *plan, at spot, tiles int64, packB bool) bool {
 	w.next = [2]ahead{{at: w.a}, {at: w.a}}
 	if at.panels > 0 {
@@ -30,8 +30,14 @@ func (w *worker) aheadOf(p *plan, at spot, tiles int64, packB bool) bool {
 			w.next[0] = ahead{w.a + uintptr(p.panelBytes), uintptr(each * unroll / max(at.kc, 1)), uintptr(each)}
 		case p.along: // a tile a row
 			w.next[0] = ahead{from, uintptr(unroll * p.size), uintptr(p.ars)}
-		default:
+			if tiles < p.rows {
+				w.next[1] = w.next[0]
+				w.next[1].at += uintptr(tiles * p.ars)
+			}
+		default: // both ends of columns
 			w.next[0] = ahead{from, uintptr(unroll * p.acs), uintptr(p.acs)}
+			w.next[1] = w.next[0]
+			w.next[1].at += uintptr((p.rows - 1) * p.size)
 		}
 	}
 	packB = packB && at.panels < unroll*ceil(p.tileBytes, 64) && at.pNext < p.k
