@@ -16,7 +16,7 @@ const (
 	mostBytes = 8192
 	maxFewA   = 2 * fewBytes * chunk
 	maxHeld   = 1 << 20 // of a B that is packed once, for all of k
-	maxShared = 80 << 20
+	maxShared = 160 << 20
 	maxA      = 2 << 20
 	// Of the vectors of a product whose rows are shorter: narrower ones take as long.
 	leastBytes = 32

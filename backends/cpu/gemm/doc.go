@@ -79,7 +79,7 @@
 // what is left of another's. So a thread that comes late, or shares its core, holds up none
 // (docs/RATIONALE.md). Within a task a chunk meets all rows before the next, so that it stays in
 // the L2. Small products are cut so that all threads have as much to do; of a B of more than
-// 80 MB the columns behind come later.
+// 160 MB the columns behind come later.
 //
 // Panels of one short tile are done many in a call, which goes from tile to tile downwards.
 //

@@ -23,7 +23,7 @@ func TestPiecesAreCancelled(t *testing.T) {
 	if err := jit.Available(jit.AVX2); err != nil {
 		t.Skipf("no product is done by machine code: %v", err)
 	}
-	defer Trim() // of 80 MB
+	defer Trim() // of 160 MB
 	const k = chunk
 	const m, n = 64, maxShared/(4*k) + 4096
 	rows := kernels.Packed(isa.F32, k, n)

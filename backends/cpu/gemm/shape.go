@@ -244,7 +244,7 @@ var holders struct {
 	free [8]*worker
 }
 
-const keptShared = 2 * maxShared
+const keptShared = maxShared + maxShared/4 // with what keeps tiles apart
 
 // takeHolder takes one that has so many bytes, if there is one: of others memory is made anew.
 func takeHolder(bytes int64) *worker {
