@@ -276,6 +276,17 @@ func TestProductsOfThreads(t *testing.T) {
 	})
 }
 
+// TestProductsOfOneThread has a B that stays packed for several blocks of rows of A.
+func TestProductsOfOneThread(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(43, 44))
+		for how := range 8 {
+			typ := []isa.Type{isa.F32, isa.F64}[(how^how>>1^how>>2)&1]
+			productCase{t: typ, m: 530, n: 300, k: 520, howA: how & 1, howB: how >> 1 & 1, alpha: 1, beta: float64(how >> 2 & 1)}.check(t, r, oracle, b)
+		}
+	})
+}
+
 // TestProductsOfFewColumns has those that are done by rows, whose last rows are
 // done with some before them, those of few rows of a large matrix, and those of few
 // elements that are long sums.

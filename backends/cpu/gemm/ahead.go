@@ -15,7 +15,11 @@ type spot struct {
 	p0, kc, panels, panel int64
 	packed                bool
 	pNext, jNext          int64
+	bNext                 uintptr // not 0: where they are packed already
 }
+
+// lastPanels are those with which what is packed of B next is fetched.
+const lastPanels = 8
 
 // aheadOf has a call of so many tiles fetch the next panel of A and, if that is to be
 // packed, its share of the next block of B: each of some panels does a part, which rows of A
@@ -44,6 +48,11 @@ func (w *worker) aheadOf(p *plan, at spot, tiles int64, packB bool) bool {
 	if packB {
 		step := max(p.brs, p.bcs) // one of which is an element
 		w.next[1] = ahead{p.b + uintptr(at.pNext*p.brs+at.jNext*p.bcs+at.panels%unroll*step+at.panels/unroll*64), uintptr(unroll * step), uintptr(p.tileBytes)}
+	}
+	if at.bNext != 0 && at.panels < lastPanels {
+		share := p.bBlock / lastPanels
+		each := share / tiles
+		w.next[1] = ahead{at.bNext + uintptr(at.panels*share), uintptr(each * unroll / max(at.kc, 1)), uintptr(each)}
 	}
 	return packB || at.panels > 0
 }

@@ -18,6 +18,8 @@ const (
 	maxHeld   = 1 << 20 // of a B that is packed once, for all of k
 	maxShared = 160 << 20
 	maxA      = 2 << 20
+	maxKept   = 36 << 20 // of a B that stays packed for other rows of A
+	maxKeptA  = 1 << 20  // … of which then so many stay in the L2
 	// Of the vectors of a product whose rows are shorter: narrower ones take as long.
 	leastBytes = 32
 	// Products of few steps of k, and how tall their tiles are.
@@ -213,6 +215,13 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 		outer = min(outer, perBlock)
 	}
 	blockRows := min(high, max(maxA/(chunk*size), rows))
+	blocks := int64(1) // of packed B
+	keeps := false     // them all, for the next rows
+	if n := ceil(wide, perBlock) * plan.chunks; plan.packB && !plan.held && shared == nil && n*plan.bBlock <= maxKept {
+		if some := max(maxKeptA/(chunk*size), rows); some < high {
+			blocks, keeps, blockRows = n, true, some
+		}
+	}
 	if (plan.held || !plan.packB) && wide <= perBlock && shared == nil {
 		blockRows = min(high, rows) // all of k for a panel, so that memory is read in a row
 		if via {                    // in squares
@@ -252,7 +261,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	case plan.held:
 		b = w.room(roomB, plan.chunks*plan.bBlock)
 	case plan.packB:
-		b = w.room(roomB, plan.bBlock)
+		b = w.room(roomB, blocks*plan.bBlock)
 	}
 	sumStep := outer*size + 64
 	if sums {
@@ -264,6 +273,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	if w.err != nil {
 		return
 	}
+	keptAt := func(p0, jc int64) uintptr { return b + uintptr(((jc-j0)/perBlock*plan.chunks+p0/chunk)*plan.bBlock) }
 	packChunk := func(pc int64) {
 		w.packB(b+uintptr(pc*plan.bBlock), &plan.shape, pc*chunk, min(p.k-pc*chunk, chunk), j0, j1)
 	}
@@ -289,10 +299,14 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 				}
 				for jc := jo; jc < je; jc += perBlock {
 					jEnd := min(jc+perBlock, je)
-					bAt := b
-					if plan.held {
+					bAt, has := b, plan.held || keeps && ic > 0
+					switch {
+					case keeps:
+						bAt = keptAt(p0, jc)
+					case plan.held:
 						bAt += uintptr(pc * plan.bBlock)
-					} else if plan.packB && kc > 0 {
+					}
+					if plan.packB && !has && kc > 0 {
 						w.packB(bAt, &plan.shape, p0, kc, jc, jEnd)
 					}
 					for q, done := ic, int64(1); q < end; q += done {
@@ -349,7 +363,10 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 							if here.jNext, here.pNext = jc+perBlock, p0; here.jNext >= je {
 								here.jNext, here.pNext = jo, p0+chunk
 							}
-							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), plan.packB && !plan.held)
+							if keeps && has && here.pNext < p.k {
+								here.bNext = keptAt(here.pNext, here.jNext)
+							}
+							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), plan.packB && !has)
 						}
 						w.tilesOf(multiplies, s, jEnd-jc, plan.packB)
 					}

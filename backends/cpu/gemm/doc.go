@@ -66,7 +66,7 @@
 //
 // # Blocks
 //
-//	for rows of A, 2 MB of a chunk
+//	for rows of A, 2 MB of a chunk, or 1 MB where all of B stays packed for the next ones
 //	  for chunks of k
 //	    for columns of B, 1 KB wide or less: a quarter of an L2, packed in tiles
 //	      for panels of A: what a tile's rows need, which the L1 holds
