@@ -14,8 +14,8 @@ import (
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
-// lookups is a program that takes numbers of a table at indices that are loaded, maybe behind a
-// barrier or a branch.
+// lookups is a program that takes numbers of a table at indices that are loaded, or one that the
+// launch has, maybe behind a barrier or a branch.
 func lookups(r *rand.Rand) string {
 	types := []string{"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
 	of, by := types[r.IntN(len(types))], types[4+r.IntN(8)]
@@ -25,8 +25,11 @@ func lookups(r *rand.Rand) string {
 		values[i] = fmt.Sprint(1 + r.IntN(100))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "program tables\nslot at %s\nslot out %s\ndata T %s { %s }\n", by, of, of, strings.Join(values, ", "))
-	fmt.Fprintf(&b, "  ldg.%s i, at[index]\n", by)
+	fmt.Fprintf(&b, "program tables\nslot at %s\nslot out %s\nslot also %s\nparam p %s\nparam q i64\ndata T %s { %s }\n", by, of, by, by, of, strings.Join(values, ", "))
+	fmt.Fprintf(&b, "  "+[]string{"ldg.%[1]s i, at[index]", "ldg.%[1]s i, at[index]", "ldp.%[1]s i, p", "ldp.%[1]s i, p\n  and.%[1]s i, i, 7"}[r.IntN(4)]+"\n", by)
+	if r.IntN(2) == 0 { // addresses of one's own are for code that runs by blocks, in which what lanes share are numbers
+		fmt.Fprintf(&b, "  ldp.i64 o, q\n  and.i64 o, o, 0\n  ldg.%[1]s z, at[o]\n  stg.%[1]s z, also[index]\n", by)
+	}
 	inside := r.IntN(2) == 0
 	if inside { // and so is it where a lane that is not there looks
 		fmt.Fprintf(&b, "  cvt.u64.%s j, i\n  and.u64 j, j, 63\n  min.u64 j, j, %d\n  cvt.%s.u64 i, j\n", by, size-1, by)
@@ -76,8 +79,9 @@ func TestTables(t *testing.T) {
 						contents[0][at] = byte(r.IntN(40))
 					}
 				}
-				want := run(t, oracle, v, linear(n, 32), contents, nil, nil)
-				got := run(t, tested, v, linear(n, 32), contents, nil, nil)
+				params := []uint64{uint64(r.IntN(40)) & v.Program.Slots[0].Type.Mask(), r.Uint64()}
+				want := run(t, oracle, v, linear(n, 32), contents, nil, params)
+				got := run(t, tested, v, linear(n, 32), contents, nil, params)
 				if want.err != nil {
 					faults++
 				}

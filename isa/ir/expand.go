@@ -168,6 +168,10 @@ func (c *cloner) node(n *Node) *Node {
 		m.Free = m.Free || n.Op == Loop || n.effect()&isa.MayFault != 0
 		if n.Op == Op(isa.LDC) {
 			m.Imm += c.tables[c.in]
+			// An index need not have 64 bits here: groups of lanes are as small as their longest numbers ask for.
+			if of := m.Args[0].Node; of != nil && of.Op == Op(isa.CVT) && of.From.Integer() {
+				m.Args[0] = of.Args[0]
+			}
 		}
 	}
 	if n.Target != nil {

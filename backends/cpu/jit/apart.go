@@ -35,8 +35,7 @@ func (p *program) apartIn(r *ir.Region, found map[*ir.Node]bool) bool {
 	}
 	for _, n := range r.Nodes {
 		switch {
-		case n.Op == ir.Const || p.shortcut[n]:
-		case n.Op == ir.Op(isa.LDC) && p.shortcut[n.Args[0].Node] && !long(n.Result()):
+		case n.Op == ir.Const:
 		case p.sharedBy(n, found):
 			found[n] = true
 		case slices.ContainsFunc(n.Args, long) || slices.ContainsFunc(n.Results, long):

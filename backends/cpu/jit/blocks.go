@@ -224,7 +224,7 @@ func (b *blocks) widest(p *program, r *ir.Region) bool {
 	}
 	for _, n := range r.Nodes {
 		for _, v := range n.Results {
-			if wide(v) && !p.shortcut[n] {
+			if wide(v) {
 				return true
 			}
 		}

@@ -97,9 +97,6 @@ func (g *gen) sameWidth(to, from isa.Type, x vreg) vreg {
 }
 
 func convert(g *gen, n *ir.Node) {
-	if g.p.shortcut[n] {
-		return
-	}
 	if v := n.Args[0]; g.lin != nil && g.p.ladder(g.lin, n) {
 		g.set(n.Result(), g.wrap(n.Type, g.ladder(v, g.regSize(n.Type))))
 		return

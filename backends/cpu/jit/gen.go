@@ -126,7 +126,6 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	}
 	p.leaving(x.Body, nil)
 	p.findShortcuts()
-	p.wide = p.widest(x.Body)
 	p.findSpecials(m)
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
@@ -164,6 +163,12 @@ func (p *program) scan(r *ir.Region) error {
 		return unsupported("a program of this size", fmt.Sprintf("it has more than %d operations", maxNodes))
 	}
 	for _, n := range r.Nodes {
+		for _, v := range n.Results {
+			p.wide = p.wide || v.Type.Numeric() && v.Type.Size() == 8
+		}
+		for _, v := range r.Params {
+			p.wide = p.wide || v.Type.Numeric() && v.Type.Size() == 8
+		}
 		switch {
 		case !n.Op.IsInst():
 			if n.Op != ir.Const {
@@ -195,13 +200,6 @@ func (p *program) scan(r *ir.Region) error {
 		}
 	}
 	return nil
-}
-
-// widest reports whether lanes have numbers of 64 bits.
-func (p *program) widest(r *ir.Region) bool {
-	return slices.ContainsFunc(r.Params, long) || slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool {
-		return !p.shortcut[n] && slices.ContainsFunc(n.Results, long) || slices.ContainsFunc(n.Regions, p.widest)
-	})
 }
 
 func instName(n *ir.Node) string {

@@ -358,9 +358,6 @@ func lookUp(g *gen, n *ir.Node) {
 		g.data[n.Imm] = label
 	}
 	index := n.Args[0]
-	if index.Node != nil && g.p.shortcut[index.Node] {
-		index = index.Node.Args[0]
-	}
 	x := g.val(index)
 	from, unsigned := g.regSize(index.Type), isa.U32
 	if from == 8 {

@@ -281,8 +281,6 @@ func (p *program) findShortcuts() {
 					use(a, n.Op == ir.Op(isa.FMA) && i < 2 && made[a.Node] == meetings && candidate(n.Args[1-i], isa.NEG) == nil)
 				case candidate(a, isa.LDG) != nil && a.Type == isa.F16:
 					use(a, n.Op == ir.Op(isa.STG))
-				case widens(a.Node):
-					use(a, n.Op == ir.Op(isa.LDC) && made[a.Node] == meetings)
 				}
 			}
 			for _, s := range n.Regions {
@@ -297,11 +295,6 @@ func (p *program) findShortcuts() {
 	for n, k := range uses {
 		p.shortcut[n] = as[n] == k
 	}
-}
-
-// widens reports whether a node makes 64 bits of an integer of fewer.
-func widens(n *ir.Node) bool {
-	return n != nil && n.Op == ir.Op(isa.CVT) && n.Type.Integer() && n.Type.Size() == 8 && n.From.Integer() && n.From.Size() < 8
 }
 
 // moved is the type as which n moves values between memory and registers: for
