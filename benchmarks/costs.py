@@ -26,6 +26,8 @@ ELEMENT: dict[str, tuple[str, int, int | str]] = {
     "sigmoid": ("sigmoid z, x", 1, 1),
     "tanh": ("tanh z, x", 1, 1),
     "gelu": ("mul s, x, x; fma w, s, x, x; mul w, w, s; sigmoid z, w; mul z, z, x", 1, 1),
+    **{name: (f"{name} z, x", 1, 1) for name in "sin cos tan log2 log10 log1p exp2 expm1 erf rsqrt".split()},
+    "pow": ("pow z, x, y", 2, 1),
     "vector_add": ("add z, x, y", 2, 1),
     "vector_sub": ("sub z, x, y", 2, 1),
     "vector_mul": ("mul z, x, y", 2, 1),
