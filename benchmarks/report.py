@@ -69,7 +69,7 @@ def kind(operation: str) -> str:
     return "functions" if "exp" in ELEMENT[operation][0] or operation in FUNCTIONS else "arithmetic"
 
 
-FUNCTIONS = ("vector_log", "sigmoid", "tanh", "gelu")
+FUNCTIONS = "vector_log sigmoid tanh gelu sin cos tan log2 log10 log1p erf rsqrt pow".split()
 
 
 def done(record: dict[str, Any]) -> Iterator[Done]:
