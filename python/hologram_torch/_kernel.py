@@ -20,7 +20,7 @@ from hologram._ffi import native
 from hologram._kernel.call import Kernel as HologramKernel
 from hologram._kernel.call import told
 from hologram._kernel.outside import exact
-from hologram._kernel.values import PRED
+from hologram._kernel.promotion import PRED
 from hologram.errors import DTypeError, InvalidArgumentError, ProgramFault
 from hologram_torch._elementwise import FUNCTIONS, GENERIC, MAKERS, Elementwise, compiled_for, keep, listed
 from hologram_torch._executors import using

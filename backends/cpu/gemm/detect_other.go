@@ -9,5 +9,5 @@ func Available(u Units) error {
 	if u == NoUnits {
 		return nil
 	}
-	return errors.New("the processor is another one")
+	return errors.New("AVX512-VNNI is missing: the processor is no x86-64")
 }

@@ -22,10 +22,11 @@ from hologram._kernel.ir import Place, Where
 from hologram._kernel.lines import TRACING, at, current, fail
 from hologram._kernel.making import alone
 from hologram._kernel.outside import look, outside
+from hologram._kernel.promotion import PRED, kind_of
 from hologram._kernel.signature import BOOL, Kind, Signature, argument, atlas_names
 from hologram._kernel.source import Body, body_of
 from hologram._kernel.statements import Again, run
-from hologram._kernel.values import PRED, Trace, Value, kind_of, value_of
+from hologram._kernel.values import Trace, Value, value_of
 from hologram._results import allocate, default_executor, executor_of
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError, ProgramFault
 from hologram.executor import Executor

@@ -8,7 +8,8 @@ from typing import Any, Callable, cast
 
 from hologram._built import beyond
 from hologram._kernel.making import apply, compare, number, public, to
-from hologram._kernel.values import FLOATS, PRED, Trace, Uniform, Value, common, kind_of, limits
+from hologram._kernel.promotion import PRED, kind_of, limits
+from hologram._kernel.values import FLOATS, Trace, Uniform, Value, common
 
 __all__ = ["comparison", "maximum", "minimum"]
 

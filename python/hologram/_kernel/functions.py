@@ -24,7 +24,8 @@ from hologram._kernel.making import (
     together,
 )
 from hologram._kernel.operators import OPERATORS, mul, power
-from hologram._kernel.values import PRED, Trace, Value, common, kind_of, trace_of, type_of, value_of
+from hologram._kernel.promotion import PRED, kind_of
+from hologram._kernel.values import Trace, Value, common, trace_of, type_of, value_of
 from hologram.errors import DTypeError
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from hologram._dtypes import odd
 from hologram._kernel.lines import at
-from hologram._kernel.values import FLOATS, PRED, Step, Trace, Uniform, Value, limits
+from hologram._kernel.promotion import PRED, limits
+from hologram._kernel.values import FLOATS, Step, Trace, Uniform, Value
 from hologram.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

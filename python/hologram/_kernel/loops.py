@@ -7,8 +7,9 @@ import sys
 from typing import Any, NoReturn
 
 from hologram._kernel.lines import current, fail
+from hologram._kernel.promotion import PRED
 from hologram._kernel.source import DECISIONS
-from hologram._kernel.values import PRED, Trace, Value, trace_of, value_of
+from hologram._kernel.values import Trace, Value, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
 __all__ = ["MOST", "Range", "range_", "rounds_of", "wrapped"]

@@ -11,7 +11,8 @@ from hologram import _isa
 from hologram._arguments import meant
 from hologram._kernel.integers import bound, exact
 from hologram._kernel.lines import fail
-from hologram._kernel.values import PRED, Trace, Value, common, kind_of, to_digits, trace_of, value_of
+from hologram._kernel.promotion import PRED, kind_of
+from hologram._kernel.values import Trace, Value, common, to_digits, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:

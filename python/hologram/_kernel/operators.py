@@ -8,7 +8,8 @@ from hologram import _isa
 from hologram._kernel.comparisons import comparison
 from hologram._kernel.lines import fail, traced_line
 from hologram._kernel.making import Function, apply, choose, compare, function_of, number, same, to, together
-from hologram._kernel.values import PRED, Trace, Value, common, kind_of
+from hologram._kernel.promotion import PRED, kind_of
+from hologram._kernel.values import Trace, Value, common
 from hologram.errors import DTypeError, InvalidArgumentError
 
 __all__ = ["OPERATORS", "mul", "power"]

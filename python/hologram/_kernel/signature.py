@@ -15,7 +15,8 @@ from hologram._kernel.annotations import number_type
 from hologram._kernel.arrays import dtype_of_tensor, is_array
 from hologram._kernel.making import unknown
 from hologram._kernel.outside import exact
-from hologram._kernel.values import PRED, Trace, kind_of
+from hologram._kernel.promotion import PRED, kind_of
+from hologram._kernel.values import Trace
 from hologram.buffer import Buffer
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram.executor import Executor

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from hologram._kernel.functions import where
 from hologram._kernel.lines import fail
-from hologram._kernel.values import PRED, Value, value_of
+from hologram._kernel.promotion import PRED
+from hologram._kernel.values import Value, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:

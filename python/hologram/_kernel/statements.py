@@ -15,8 +15,9 @@ from hologram._kernel import loops
 from hologram._kernel.ir import Negated, Place
 from hologram._kernel.lines import TRACING, at, current, fail
 from hologram._kernel.loops import Range, rounds_of, wrapped
+from hologram._kernel.promotion import PRED
 from hologram._kernel.source import DECISIONS, Body, assigned, defined, expression_of
-from hologram._kernel.values import PRED, Trace, Value, value_of
+from hologram._kernel.values import Trace, Value, value_of
 from hologram._kernel.variables import Variable, is_scalar
 from hologram.errors import DTypeError, InvalidArgumentError
 

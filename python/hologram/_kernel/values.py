@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import types
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, Union
 
@@ -13,6 +12,7 @@ from hologram._built import FLOATS, is_number, number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram._kernel.ir import Code, Place, Spot, Where, made
 from hologram._kernel.lines import TRACING, at, fail, traced_frame, traced_line, user_line
+from hologram._kernel.promotion import BOOLS, INTEGERS, PRED, REALS, WEAK, common_of, common_of_two, kind_of, limits
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -20,38 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FLOATS",
-    "PRED",
     "Trace",
     "Uniform",
     "Value",
     "common",
-    "kind_of",
-    "limits",
-    "promote",
     "trace_of",
     "type_of",
     "value_of",
 ]
 
-PRED = "pred"
-_BOOL, _INT, _FLOAT = 0, 1, 2
-_WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
-_KINDS = {PRED: _BOOL, **dict.fromkeys(FLOATS, _FLOAT)}
 _PYTHON = {bool: PRED, int: "i64", float: "f64"}
-
-
-def kind_of(type: str) -> int:
-    """Return 0 for bools, 1 for integers, 2 for floats: a number of a higher kind holds those of lower ones."""
-    return _KINDS.get(type, _INT)
-
-
-@functools.cache
-def limits(type: str) -> tuple[int, int]:
-    """Return the least and the largest number of an integer type, of bools too."""
-    if type == PRED:
-        return 0, 1
-    bits = int(type[1:])
-    return (0, (1 << bits) - 1) if type[0] == "u" else (-1 << bits - 1, (1 << bits - 1) - 1)
 
 
 class Step(NamedTuple):
@@ -283,7 +261,7 @@ class Value:
                         self.trace.emit("mov.f64", "f64", number("", self.constant, "f64")), "f64", type
                     )
                 fail(error.__class__, str(error))
-        if self.weak and self.type == "i64" and kind_of(type) == _INT and not self.fits(type):
+        if self.weak and self.type == "i64" and kind_of(type) == INTEGERS and not self.fits(type):
             self._check(type)
         return self._convert(self.register, self.type, type)
 
@@ -503,7 +481,7 @@ class Uniform(Value):
 
     def source(self, type: str) -> Union[int, str]:
         """Return the register of the number as a type."""
-        held = type if kind_of(type) >= kind_of(self.type) > _BOOL else self.type
+        held = type if kind_of(type) >= kind_of(self.type) > BOOLS else self.type
         step = self.step if self.place < 0 else -1
         return self._convert(self.trace.given(self.text, self.place, step, held), held, type)
 
@@ -536,8 +514,8 @@ def value_of(trace: Trace, thing: object, what: str) -> Value:
         if isinstance(thing, np.generic):
             exact: Any = thing.item() if isinstance(thing, (np.bool_, np.integer)) else float(thing)
             return Value(trace, type_of(thing.dtype), False, constant=exact)
-        kind = _BOOL if isinstance(thing, bool) else _INT if isinstance(thing, int) else _FLOAT
-        return Value(trace, _WEAK[kind], True, constant=thing)  # type: ignore[arg-type]
+        kind = BOOLS if isinstance(thing, bool) else INTEGERS if isinstance(thing, int) else REALS
+        return Value(trace, WEAK[kind], True, constant=thing)  # type: ignore[arg-type]
     hint = (
         "; an array goes into a kernel as an argument" if hasattr(thing, "shape") or hasattr(thing, "__len__") else ""
     )
@@ -549,47 +527,12 @@ def _shown(thing: object) -> str:
     return text if len(text) <= 40 and "\n" not in text else f"a {type(thing).__name__}"
 
 
-@functools.cache
-def _promoted(a: str, b: str) -> str:
-    first, second = (dtype_of_code(NAMES.index(t) + 1) for t in (a, b))
-    return NAMES[code_of(np.promote_types(first, second)) - 1]
-
-
-def promote(a: str, b: str) -> str:
-    """Return the type that numpy gives an operation on two types."""
-    if b == a or b == PRED:
-        return a
-    if a == PRED:
-        return b
-    try:
-        return _promoted(a, b)
-    except (TypeError, HologramError):
-        fail(DTypeError, f"{a} and {b} have no common type; convert one with .astype(…)")
-
-
 def common(*values: Value) -> tuple[str, bool]:
     """Return the type of an operation on values, and whether its result is weak."""
     if len(values) == 2:
         a, b = values
-        return _common(a.type, a.weak, b.type, b.weak)
-    return _common_of([(value.type, value.weak) for value in values])
-
-
-@functools.cache
-def _common(a: str, a_weak: bool, b: str, b_weak: bool) -> tuple[str, bool]:
-    return _common_of([(a, a_weak), (b, b_weak)])
-
-
-def _common_of(operands: list[tuple[str, bool]]) -> tuple[str, bool]:
-    strong, weak = "", -1  # of the strong ones, and the highest kind of the weak ones
-    for type, is_weak in operands:
-        if is_weak:
-            weak = max(weak, kind_of(type))
-        elif type != strong:
-            strong = promote(strong, type) if strong else type
-    if not strong:
-        return _WEAK[weak], True
-    return (_WEAK[weak], False) if weak > kind_of(strong) else (strong, False)
+        return common_of_two(a.type, a.weak, b.type, b.weak)
+    return common_of([(value.type, value.weak) for value in values])
 
 
 def trace_of(*things: object) -> Optional[Trace]:
