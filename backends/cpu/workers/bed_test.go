@@ -63,16 +63,7 @@ func TestBed(t *testing.T) {
 		expect(n)
 	}
 	b.close()
-	left := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(left)
-	}()
-	select {
-	case <-left:
-	case <-time.After(10 * time.Second):
-		t.Fatal("some sleep on in a bed that is closed")
-	}
+	leave(t, &all)
 }
 
 // TestBedIsLeft has wakes and sleeps meet: none is lost.
@@ -123,15 +114,21 @@ func TestBedClosesOnTheWay(t *testing.T) {
 			b.wake(1)
 		}
 		b.close()
-		left := make(chan struct{})
-		go func() {
-			all.Wait()
-			close(left)
-		}()
-		select {
-		case <-left:
-		case <-time.After(10 * time.Second):
-			t.Fatal("some sleep on in a bed that is closed")
-		}
+		leave(t, &all)
+	}
+}
+
+// leave waits until all that slept in a bed that is closed are up.
+func leave(t *testing.T, all *sync.WaitGroup) {
+	t.Helper()
+	left := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(left)
+	}()
+	select {
+	case <-left:
+	case <-time.After(10 * time.Second):
+		t.Fatal("some sleep on in a bed that is closed")
 	}
 }
