@@ -274,11 +274,13 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 		return
 	}
 	keptAt := func(p0, jc int64) uintptr { return b + uintptr(((jc-j0)/perBlock*plan.chunks+p0/chunk)*plan.bBlock) }
-	packChunk := func(pc int64) {
-		w.packB(b+uintptr(pc*plan.bBlock), &plan.shape, pc*chunk, min(p.k-pc*chunk, chunk), j0, j1)
+	packPiece := func(pc, from, deep int64) {
+		if deep = min(deep, min(p.k-pc*chunk, chunk)-from); deep > 0 {
+			w.packB(b+uintptr(pc*plan.bBlock), &plan.shape, pc*chunk, from, deep, j0, j1)
+		}
 	}
 	for pc := int64(0); plan.held && shared == nil && pc*chunk < p.k; pc++ {
-		packChunk(pc)
+		packPiece(pc, 0, chunk)
 	}
 
 	for jo := j0; jo < j1; jo += outer {
@@ -292,7 +294,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 				p0 := pc * chunk
 				kc := min(p.k-p0, chunk)
 				if shared != nil && kc > 0 {
-					shared.need(pc, packChunk)
+					shared.need(pc, packPiece)
 				}
 				if pc == plan.chunks-1 && via && p.reads {
 					w.fetch(first, last, jo, je, sumStep)
@@ -307,7 +309,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 						bAt += uintptr(pc * plan.bBlock)
 					}
 					if plan.packB && !has && kc > 0 {
-						w.packB(bAt, &plan.shape, p0, kc, jc, jEnd)
+						w.packB(bAt, &plan.shape, p0, 0, kc, jc, jEnd)
 					}
 					for q, done := ic, int64(1); q < end; q += done {
 						if w.err != nil || w.stopped {

@@ -74,8 +74,8 @@
 //
 // Meanwhile the next panel of A is fetched, and the next block of B that is to be packed.
 //
-// Threads share packed blocks of B, of which each chunk is packed by who needs it first
-// (shape.go): each begins with its own stretch of tasks, rows by columns, and, done, helps with
+// Threads share packed blocks of B, of which each chunk is packed by who need it first, in as many
+// pieces as there are of them (shape.go): each begins with its own stretch of tasks, rows by columns, and, done, helps with
 // what is left of another's. So a thread that comes late, or shares its core, holds up none
 // (docs/RATIONALE.md). Within a task a chunk meets all rows before the next, so that it stays in
 // the L2. Small products are cut so that all threads have as much to do; of a B of more than

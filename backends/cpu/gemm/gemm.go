@@ -95,9 +95,10 @@ type launch struct {
 	high, wide     int64 // rows and columns of a task
 	down, across   int64 // tasks in a matrix
 	packed         []packed
-	states         []atomic.Int32 // of packed's chunks
-	later          int64          // columns behind those of first
-	holder         *worker        // of the memory of what is packed for all
+	states         []packing // of packed's chunks
+	before         cutOf     // for the next launch
+	later          int64     // columns behind those of first
+	holder         *worker   // of the memory of what is packed for all
 	stopped        atomic.Bool
 	mu             sync.Mutex
 	err            error

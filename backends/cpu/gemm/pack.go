@@ -4,28 +4,32 @@ import "github.com/hologram-project/hologram/backends/hostmem"
 
 // How parts of matrices are packed, and transposed.
 
-// packB packs rows p0 … p0 + kc and columns j … end of B to dst, in tiles.
-func (w *worker) packB(dst uintptr, h *shape, p0, kc, j, end int64) {
+// packB packs rows p0 + from … p0 + from + kc and columns j … end of B, in tiles, to where dst has
+// those of the chunk that begins with row p0.
+func (w *worker) packB(dst uintptr, h *shape, p0, from, kc, j, end int64) {
 	p, next, across := w.p, h.bTile, h.across
 	m := p.lib.m
 	size := p.t.size()
 	lanes := int64(m.lanes(p.t))
+	src := p.b + uintptr((p0+from)*p.brs+j*p.bcs)
 	if p.in.convert == nil && p.bcs == size {
 		full, rest := (end-j)/across, (end-j)%across
 		if full > 0 {
-			w.copyRows(dst, across*size, p.b+uintptr(p0*p.brs+j*p.bcs), p.brs, across*size, kc, full, next, tile{t: p.t, cols: int(across / lanes)})
+			w.copyRows(dst+uintptr(from*across*size), across*size, src, p.brs, across*size, kc, full, next, tile{t: p.t, cols: int(across / lanes)})
 		}
 		if rest > 0 {
 			cols := ceil(rest, lanes)
-			w.copyRows(dst+uintptr(full*next), cols*int64(m.bytes), p.b+uintptr(p0*p.brs+(j+full*across)*p.bcs), p.brs, 0, kc, 1, next,
+			step := cols * int64(m.bytes)
+			w.copyRows(dst+uintptr(full*next+from*step), step, src+uintptr(full*across*size), p.brs, 0, kc, 1, next,
 				tile{t: p.t, cols: int(cols), mask: w.setMask(rest)})
 		}
 		return
 	}
 	for ; j < end; j += across {
 		n := min(across, end-j)
-		w.transpose(dst, ceil(n, lanes)*int64(m.bytes), p.b+uintptr(p0*p.brs+j*p.bcs), p.bcs, p.brs, n, kc)
-		dst += uintptr(next)
+		step := ceil(n, lanes) * int64(m.bytes)
+		w.transpose(dst+uintptr(from*step), step, src, p.bcs, p.brs, n, kc)
+		dst, src = dst+uintptr(next), src+uintptr(across*p.bcs)
 	}
 }
 

@@ -77,40 +77,54 @@ func (p *product) leaves() bool {
 	return p.ccs != p.t.size() || p.out.size != p.t.size() || p.out.convert != nil
 }
 
-// packed is a block of B that threads share: who needs a chunk of it first packs that.
+// packed is a block of B that threads share: each chunk of k is packed in pieces, of so many
+// steps of k, by whoever needs it while some are left.
 type packed struct {
 	shape
-	at     uintptr
-	chunks []atomic.Int32
+	at        uintptr
+	pieceDeep int64
+	chunks    []packing
 }
 
-// How far a chunk is.
-const (
-	packing = iota + 1
-	isPacked
-)
+// packing says how many pieces of a chunk somebody has begun, and how many are packed.
+type packing struct{ begun, done atomic.Int32 }
 
-// packs packs a chunk if nobody has begun to.
-func (b *packed) packs(pc int64, pack func(pc int64)) bool {
-	if !b.chunks[pc].CompareAndSwap(0, packing) {
+// pieceUnit is what pieces have multiples of: a line of the cache, where B lies along k.
+const pieceUnit = 16
+
+// cut has chunks packed in so many pieces, or fewer.
+func (b *packed) cut(pieces int64) {
+	b.pieceDeep = max(1, ceil(ceil(b.deep, max(1, pieces)), pieceUnit)) * pieceUnit
+}
+
+// pieces is how many there are of a chunk.
+func (b *packed) pieces() int32 { return int32(max(1, ceil(b.deep, b.pieceDeep))) }
+
+// packs packs a piece of a chunk, if there is one that nobody has begun.
+func (b *packed) packs(pc int64, pack func(pc, from, deep int64)) bool {
+	c := &b.chunks[pc]
+	if c.begun.Load() >= b.pieces() { // to count on where nothing is left would take the line from others
 		return false
 	}
-	defer b.chunks[pc].Store(isPacked)
-	pack(pc)
+	i := c.begun.Add(1) - 1
+	if i >= b.pieces() {
+		return false
+	}
+	defer c.done.Add(1)
+	pack(pc, int64(i)*b.pieceDeep, b.pieceDeep)
 	return true
 }
 
-// need returns when a chunk is packed. Those behind one that another thread packs are packed
-// meanwhile.
-func (b *packed) need(pc int64, pack func(pc int64)) {
-	state := &b.chunks[pc]
-	if b.packs(pc, pack) {
-		return
+// need returns when a chunk is packed. While others pack its last pieces, those of the chunks
+// behind it are packed.
+func (b *packed) need(pc int64, pack func(pc, from, deep int64)) {
+	isPacked := func() bool { return b.chunks[pc].done.Load() == b.pieces() }
+	for at := pc; at < int64(len(b.chunks)) && !isPacked(); {
+		if !b.packs(at, pack) {
+			at++
+		}
 	}
-	for next := pc + 1; state.Load() != isPacked && next < int64(len(b.chunks)); next++ {
-		b.packs(next, pack)
-	}
-	for looks := 1; state.Load() != isPacked; looks++ {
+	for looks := 1; !isPacked(); looks++ {
 		if looks%(1<<14) == 0 { // seldom: the goroutine is bound to its thread, which others have to wake
 			runtime.Gosched()
 		}
@@ -121,7 +135,8 @@ func (b *packed) need(pc int64, pack func(pc int64)) {
 // share cuts the result into tasks that share packed blocks of B, a stretch of tasks for each
 // thread: one that is done with its own helps with another's, so that none waits long for one
 // that came late, or is slower. Of a B that is too large it leaves columns for later (advance).
-// It reports whether B can be packed so.
+// Tasks of a small product each pack what they need where that is sooner done. It reports whether
+// B can be packed so.
 func (r *launch) share(threads, want int64) bool {
 	p := &r.first
 	lanes := int64(p.lib.m.lanes(p.t))
@@ -145,8 +160,9 @@ func (r *launch) share(threads, want int64) bool {
 	r.wide = min(ceil(ceil(p.n, blocks), tile)*tile, h.perBlock)
 	down := max(1, min(want, threads*tasksOfSharer)/ceil(p.n, r.wide))
 	r.high = max(p.m/down/panel, 1) * panel
-	if p.tileNanoseconds(p.m, p.n) < float64(threads)*longShare {
-		r.balance(&h, threads, tile, unit)
+	if p.tileNanoseconds(p.m, p.n) < float64(threads)*longShare && !r.balance(&h, threads, want, tile, unit) {
+		r.across, r.down = ceil(p.n, r.wide), ceil(p.m, r.high)
+		return true
 	}
 	h = p.shape(p.m, r.wide)
 	h.rows = min(h.rows, p.rowsOfTile(min(r.high, p.m), ceil(r.wide, lanes)))
@@ -167,13 +183,16 @@ func (r *launch) share(threads, want int64) bool {
 	}
 	r.packed = r.packed[:across]
 	if n := across * h.chunks; int64(cap(r.states)) < n {
-		r.states = make([]atomic.Int32, n)
+		r.states = make([]packing, n)
 	}
 	for i := range r.packed {
 		first := int64(i) * h.chunks
-		r.packed[i] = packed{h, at + uintptr(int64(i)*bytes), r.states[first : first+h.chunks : first+h.chunks]}
-		for pc := range r.packed[i].chunks {
-			r.packed[i].chunks[pc].Store(0)
+		b := &r.packed[i]
+		*b = packed{shape: h, at: at + uintptr(int64(i)*bytes), chunks: r.states[first : first+h.chunks : first+h.chunks]}
+		b.cut(ceil(threads, across))
+		for pc := range b.chunks {
+			b.chunks[pc].begun.Store(0)
+			b.chunks[pc].done.Store(0)
 		}
 	}
 	return true
@@ -191,29 +210,65 @@ const (
 	packNanoseconds = 0.15
 )
 
-// balance finds other columns and rows for the tasks of so many threads, who share packed blocks
-// of columns, if they are done sooner with these: where there are few, all have as much to do
-// only if it is not cut into what would be best for each.
-func (r *launch) balance(h *shape, threads, tile, unit int64) {
+// cut is how a small product is cut.
+type cut struct {
+	wide, high int64 // columns and rows of a task
+	shares     bool  // tasks share what is packed; else each packs its own
+}
+
+// cutOf is how the product before was cut, whose sizes and strides these are, for so many threads
+// and tasks: to find it takes longer than the smallest of these products.
+type cutOf struct {
+	sizes [11]int64
+	cut
+}
+
+// balance finds other columns and rows for the tasks of so many threads, if they are done sooner
+// with these: where there are few, all have as much to do only if it is not cut into what would be
+// best for each. Threads that share a block fetch it from the cache of who packed it, which takes
+// about as long as to pack it. It reports whether they share what is packed.
+func (r *launch) balance(h *shape, threads, want, tile, unit int64) (shares bool) {
 	p := &r.first
-	vector := h.across / h.width
-	cost := func(wide, high int64) float64 {
-		across := ceil(p.n, wide)
-		pack := packNanoseconds * float64(min(wide, p.n)*p.k*p.t.size()*ceil(across, threads)) / float64(min(max(1, threads/across), h.chunks))
-		rows := p.rowsOfTile(min(high, p.m), ceil(wide, vector))
-		panels := float64(ceil(min(high, p.m), rows))
-		task := panels * (callNanoseconds*float64(h.chunks) + p.tileNanoseconds(rows, min(wide, p.n))*(1+rowsOfStep/float64(rows)))
-		rounds := float64(ceil(across*ceil(p.m, high), threads))
-		return (rounds+0.5)*task + pack // some begin late, by half a task as it may be
+	sizes := [...]int64{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.crs, p.ccs, threads, want}
+	if r.before.sizes == sizes {
+		r.wide, r.high = r.before.wide, r.before.high
+		return r.before.shares
 	}
-	best := 0.9 * cost(r.wide, r.high)
+	vector := h.across / h.width
+	pieces := h.chunks * max(1, ceil(h.deep, pieceUnit))
+	cost := func(c cut) float64 {
+		across := ceil(p.n, c.wide)
+		rows := p.rowsOfTile(min(c.high, p.m), ceil(c.wide, vector))
+		panels := float64(ceil(min(c.high, p.m), rows))
+		task := panels * (callNanoseconds*float64(h.chunks) + p.tileNanoseconds(rows, min(c.wide, p.n))*(1+rowsOfStep/float64(rows)))
+		rounds := float64(ceil(across*ceil(p.m, c.high), threads))
+		pack := packNanoseconds * float64(min(c.wide, p.n)*p.k*p.t.size())
+		ns := (rounds + 0.5) * task // some begin late, by half a task as it may be
+		switch {
+		case !c.shares:
+			ns += rounds * pack
+		case across >= threads:
+			ns += pack * float64(ceil(across, threads))
+		default:
+			ns += pack * (1 + 1/float64(min(threads/across, pieces)))
+		}
+		return ns
+	}
+	found := cut{r.wide, r.high, true}
+	best := 0.9 * cost(found)
 	for wide := tile; wide < p.n+tile && (wide <= h.perBlock || wide == tile); wide += tile {
 		for i := int64(1); (i-1)*unit < p.m; i += (i + 3) / 4 {
-			if ns := cost(wide, i*unit); ns < best {
-				best, r.wide, r.high = ns, wide, i*unit
+			for _, shares := range []bool{true, false} {
+				c := cut{wide, i * unit, shares}
+				if ns := cost(c); ns < best {
+					best, found = ns, c
+				}
 			}
 		}
 	}
+	r.before = cutOf{sizes, found}
+	r.wide, r.high = found.wide, found.high
+	return found.shares
 }
 
 // advance goes on to the columns that were left for later. It reports whether there are any.

@@ -9,34 +9,48 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 )
 
-// TestPackedOnce: of threads that need chunks of a block at once one packs each, and the others go
-// on when what they need is packed.
+// TestPackedOnce: of threads that need chunks of a block at once one packs each piece, all of them
+// are packed, and who needs a chunk goes on when it is.
 func TestPackedOnce(t *testing.T) {
-	const chunks = 3
-	b := packed{chunks: make([]atomic.Int32, chunks)}
-	var packings, ready [chunks]atomic.Int32
-	var early atomic.Int32
-	var threads sync.WaitGroup
-	for i := range 5 {
-		threads.Go(func() {
-			for pc := int64(i % 2); pc < chunks; pc++ {
-				b.need(pc, func(pc int64) {
-					packings[pc].Add(1)
-					time.Sleep(5 * time.Millisecond)
-					ready[pc].Store(1)
-				})
-				early.Add(1 - ready[pc].Load())
-			}
-		})
-	}
-	threads.Wait()
-	for pc := range packings {
-		if n := packings[pc].Load(); n != 1 {
-			t.Errorf("chunk %d was packed %d times", pc, n)
+	const chunks, deep = 3, 100
+	for _, pieces := range []int64{1, 2, 4, 100} {
+		b := packed{shape: shape{deep: deep}, chunks: make([]packing, chunks)}
+		b.cut(pieces)
+		if n := int64(b.pieces()); n > pieces || n*b.pieceDeep < deep || (n-1)*b.pieceDeep >= deep {
+			t.Fatalf("cut in %d there are %d pieces of %d", pieces, n, b.pieceDeep)
 		}
-	}
-	if n := early.Load(); n > 0 {
-		t.Errorf("%d did not wait", n)
+		var packings, ready [chunks][deep]atomic.Int32
+		var early atomic.Int32
+		var threads sync.WaitGroup
+		for i := range 5 {
+			threads.Go(func() {
+				for pc := int64(i % 2); pc < chunks; pc++ {
+					b.need(pc, func(pc, from, steps int64) {
+						for k := from; k < min(from+steps, deep); k++ {
+							packings[pc][k].Add(1)
+						}
+						time.Sleep(5 * time.Millisecond)
+						for k := from; k < min(from+steps, deep); k++ {
+							ready[pc][k].Store(1)
+						}
+					})
+					for k := range ready[pc] {
+						early.Add(1 - ready[pc][k].Load())
+					}
+				}
+			})
+		}
+		threads.Wait()
+		for pc := range packings {
+			for k := range packings[pc] {
+				if n := packings[pc][k].Load(); n != 1 {
+					t.Errorf("in %d pieces step %d of chunk %d was packed %d times", pieces, k, pc, n)
+				}
+			}
+		}
+		if n := early.Load(); n > 0 {
+			t.Errorf("in %d pieces %d were not waited for", pieces, n)
+		}
 	}
 }
 

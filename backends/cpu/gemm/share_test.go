@@ -9,7 +9,7 @@ import (
 // have room for what is packed, also where B is too large to be packed at once.
 func TestSharesAreOfTheResult(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
-	declined := 0
+	declined, alone := 0, 0
 	for i := range 20000 {
 		lib, typ := []*library{narrow(), wide()}[r.IntN(2)], []number{f32, f64, i32, i64}[r.IntN(4)]
 		size := typ.size()
@@ -52,7 +52,7 @@ func TestSharesAreOfTheResult(t *testing.T) {
 				declined++
 				continue
 			}
-			if l.holder.rooms[roomB].Bytes > 2*maxShared+maxShared/4 { // with what keeps tiles apart
+			if l.holder != nil && l.holder.rooms[roomB].Bytes > 2*maxShared+maxShared/4 { // with what keeps tiles apart
 				t.Fatalf("product %d, %v: %d × %d × %d: %d bytes are shared", i, typ, p.m, p.n, p.k, l.holder.rooms[roomB].Bytes)
 			}
 			if q.n < 1 || l.later < 0 || q.n+l.later+done != p.n {
@@ -62,11 +62,21 @@ func TestSharesAreOfTheResult(t *testing.T) {
 			if l.down*l.high < q.m || (l.down-1)*l.high >= q.m || l.across*l.wide < q.n || (l.across-1)*l.wide >= q.n {
 				t.Fatalf("product %d, %v: %d × %d × %d: %d × %d tasks of %d × %d", i, typ, p.m, p.n, p.k, l.down, l.across, l.high, l.wide)
 			}
+			if l.holder == nil { // each packs its own
+				if len(l.packed) > 0 {
+					t.Fatalf("product %d, %v: %d × %d × %d: %d blocks are packed, and none is shared", i, typ, p.m, p.n, p.k, len(l.packed))
+				}
+				alone++
+				continue
+			}
 			h := l.packed[0].shape
 			if min(l.wide, q.n) > h.perBlock || h.bBlock < ceil(min(l.wide, q.n), h.across)*h.bTile || h.rows > int64(q.lib.m.tallest(q.t, int(h.width))) {
 				t.Fatalf("product %d, %v: %d × %d × %d: tasks of %d columns, %+v", i, typ, p.m, p.n, p.k, l.wide, h)
 			}
 		}
+	}
+	if alone == 0 {
+		t.Error("of no product each task packs its own")
 	}
 	if declined > 2000 {
 		t.Errorf("%d products were not shared", declined)
