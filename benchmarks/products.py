@@ -10,11 +10,12 @@ milliseconds, until a shape has had its seconds. A library's time is that of its
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
 time that passes; then each round begins with a rest, until the threads of the libraries before have stopped looking for
 work, and with calls that do not count, for two milliseconds, until its own are awake. A figure is a peer's time in
-ours: above 1 Hologram is faster. Each number of threads has a process of its own. The random shapes are the same in
-every run: every other one has sizes spread evenly over 1 … 2,048, the rest over their logarithms; A and B are stored as
-they stand or transposed. Two types have to be asked for and have no figures of numpy: bf16, which it does not know, of
-torch's tensors on both sides, and i8, whose products are i32, which numpy multiplies element by element; torch's are
-then ``torch._int_mm``, into a tensor of its own.
+ours: above 1 Hologram is faster. Each number of threads has a process of its own, bound to as many processors: those of
+a virtual machine differ by half at a time, and a library whose threads move has the mean of them. The random shapes are
+the same in every run: every other one has sizes spread evenly over 1 … 2,048, the rest over their logarithms; A and B
+are stored as they stand or transposed. Two types have to be asked for and have no figures of numpy: bf16, which it does
+not know, of torch's tensors on both sides, and i8, whose products are i32, which numpy multiplies element by element;
+torch's are then ``torch._int_mm``, into a tensor of its own.
 """
 
 from __future__ import annotations
@@ -169,6 +170,8 @@ def measure(case: Case, dtype: str, threads: int, budget: float) -> dict[str, An
 
 def work(args: argparse.Namespace) -> None:
     """Measures all cases with one number of threads; a line of JSON each."""
+    if hasattr(os, "sched_setaffinity"):  # before there are other threads, which inherit it
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-args.worker :])
     import numpy as np
     import torch
 
