@@ -159,11 +159,11 @@ func TestCapturingLongWork(t *testing.T) {
 // they are long together.
 func TestReplayingManyShortCalls(t *testing.T) {
 	ex := executorOn(t, testDevices(t)["cpu"])
-	const n = 1 << 18
+	const n, calls = 1 << 18, 4000
 	x, err := ex.Allocate(n, isa.F32, true)
 	require.NoError(t, err)
 	require.NoError(t, ex.BeginCapture())
-	for range 400 {
+	for range calls {
 		require.NoError(t, wait(ex.Op("scalar_add", []*Buffer{x, x}, []Scalar{Float(1)}, nil)))
 	}
 	g, err := ex.EndCapture()
@@ -173,7 +173,7 @@ func TestReplayingManyShortCalls(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, ev, "it ran on the caller's thread")
 	require.NoError(t, wait(ev, nil))
-	require.Equal(t, float32(400), values(t, x)[n-1])
+	require.Equal(t, float32(calls), values(t, x)[n-1])
 }
 
 // TestCapturingForAStreamOfOthers calls for another stream while the executor

@@ -68,9 +68,10 @@ type Released interface {
 	Release()
 }
 
-// Patience is how many nanoseconds work may take on its caller's thread: more is
-// Long.
-const Patience = 2e6
+// Patience is how many nanoseconds work may take on its caller's thread, where nobody can cancel
+// it, and signal handlers of Python wait; more is Long. A goroutine may be on another thread each
+// time, and so on another core, whose caches have nothing of the caller's.
+const Patience = 20e6
 
 // How says how work is submitted.
 type How struct {
