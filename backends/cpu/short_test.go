@@ -102,6 +102,14 @@ func TestWhatParametersBound(t *testing.T) {
 	require.Nil(t, enteredOf(t, loop, many))
 	require.False(t, enteredOf(t, loop, few)[0].Bounded)
 	require.True(t, enteredOf(t, compiled(t, b, sum), launchOf(3, 0, nil, 100))[0].Bounded)
+	branch := compiled(t, b, "program p\nslot x f32\n  ldg.f32 v, x[index]\n  set.lt.f32 c0, v, 0\n  bra end, c0\n  sqrt.f32 v, v\nend:\n  stg.f32 v, x[index]\n  exit\n")
+	fueled := launchOf(1, 0, nil, 100)
+	require.True(t, enteredOf(t, branch, fueled)[0].Bounded)
+	fueled.Fuel = 1
+	require.NotNil(t, enteredOf(t, branch, fueled), "what has no loops needs no fuel")
+	few.Fuel = 100
+	require.Nil(t, enteredOf(t, loop, few))
+	few.Fuel = 0
 	endless := compiled(t, b, "program p\nslot x f32\n  ldg.f32 v, x[index]\nagain:\n  add.f32 v, v, v\n  bra again\n")
 	require.Equal(t, true, endless.Cost(launchOf(1, 0, nil, 1)) > 1e300)
 	require.Nil(t, enteredOf(t, endless, launchOf(1, 0, nil, 1)))

@@ -40,6 +40,9 @@ func lookups(r *rand.Rand) string {
 	} else {
 		fmt.Fprintf(&b, "  cvt.%s.%s k, i\n", wide, by)
 	}
+	if size&(size-1) == 0 && r.IntN(3) == 0 { // permutations need not be told
+		fmt.Fprintf(&b, "  and.%[1]s k, k, %d\n", wide, size-1)
+	}
 	if r.IntN(3) == 0 {
 		b.WriteString("  bar_sync 0\n")
 	}

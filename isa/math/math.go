@@ -5,9 +5,9 @@
 //
 // A program has a slot x (and y, for POW and REM), a slot out, and no other
 // effect: element i of out is the function of element i of the inputs. It
-// cannot fault. A LOOP in it stands for a branch: it runs once for the
-// arguments that need a costlier reduction, or as many rounds as a long
-// division takes.
+// cannot fault. Where a few arguments need more, as a costlier reduction or
+// the subnormals' scaling, that is jumped over (BRA) by those that don't; a
+// long division is a LOOP of as many rounds as it takes.
 //
 // The bounds on the error and what was measured are in docs/math-errors.md,
 // written by the command in ulp.

@@ -209,15 +209,38 @@ func short(r *ir.Region) bool {
 	return count <= cheap
 }
 
+// readyWay is the way of a branch that does nothing but yield, beside one that is jumped over
+// where no lane takes it, or -1: what it yields is there before the jump, so that such groups
+// have nothing more to do.
+func readyWay(n *ir.Node) int {
+	i := slices.IndexFunc(n.Regions, func(r *ir.Region) bool { return len(r.Nodes) == 0 })
+	if i >= 0 && short(n.Regions[1-i]) {
+		return -1
+	}
+	return i
+}
+
 func (g *gen) ifNode(n *ir.Node) {
 	p, m, escapes := g.val(n.Args[0]), g.m, g.p.escapes[n]
 	results, placed := g.resultsOf(n)
+	uniform := g.same(n.Args[0])
+	ready := -1
+	if !escapes && !uniform {
+		ready = readyWay(n)
+	}
+	var yielded []vreg
+	if ready >= 0 {
+		yielded = g.copies(n.Regions[ready].Yield, results)
+	}
 	for i, v := range n.Results {
-		if !placed[i] {
+		switch {
+		case placed[i]:
+		case ready >= 0:
+			g.blend(v.Type, results[i], yielded[i], 0)
+		default:
 			g.clear(v, results[i])
 		}
 	}
-	uniform := g.same(n.Args[0])
 	var left vreg
 	stay := -1 // the way that does nothing, whose lanes are all that are left
 	for i, r := range n.Regions {
@@ -230,7 +253,7 @@ func (g *gen) ifNode(n *ir.Node) {
 		g.assignMask(left, g.noLanes())
 	}
 	for i, r := range n.Regions {
-		if !escapes && g.idle(n, i, placed) {
+		if i == ready || !escapes && g.idle(n, i, placed) {
 			continue
 		}
 		skip, end := g.asm.NewLabel(), g.asm.NewLabel()
@@ -255,7 +278,7 @@ func (g *gen) ifNode(n *ir.Node) {
 		if !r.Ends() {
 			for j, src := range g.copies(r.Yield, results) {
 				by := g.m
-				if i == 0 && !escapes && !placed[j] { // in the second region the first one's lanes stay
+				if i == 0 && !escapes && ready < 0 && !placed[j] { // in the second region the first one's lanes stay
 					by = 0
 				}
 				g.assign(n.Results[j], results[j], src, by)

@@ -42,7 +42,7 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 func (f *frame) direct(ns float64) backends.Direct {
 	r := f.r
 	k, l := r.k, r.l
-	d := backends.Direct{Code: r.v.code.Entry, Frame: slices.Clone(unsafe.Slice((*byte)(f.args), f.bytes)), Nanoseconds: ns, Bounded: k.p.straight,
+	d := backends.Direct{Code: r.v.code.Entry, Frame: slices.Clone(unsafe.Slice((*byte)(f.args), f.bytes)), Nanoseconds: ns, Bounded: !k.p.loops,
 		Fault: -1}
 	for i := range r.views {
 		at := int(r.v.lay.slots) + slotBytes*i

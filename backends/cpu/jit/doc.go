@@ -37,7 +37,7 @@
 //	dump.go     the stages as text
 //	decline.go  what runs the launches that a kernel declines
 //	view.go     how slots lie in memory
-//	head.go     lanes up to where a line of the first result begins
+//	head.go     lanes up to where a line of the first result begins, and what all lanes store
 //	run.go      launches, in chunks and calls
 //	direct.go   launches for others to enter
 //	share.go    other packages' machine code

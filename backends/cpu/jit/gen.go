@@ -19,7 +19,9 @@ type program struct {
 	fn       *ir.Func // expanded
 	a        *analysis.Analysis
 	lay      layout
-	straight bool              // neither branches nor loops
+	straight bool // neither branches nor loops
+	loops    bool
+	level    bool              // all lanes come to every store by index, see allStore
 	wide     bool              // values of 64 bits occur in lanes
 	apart    map[*ir.Node]bool // see findApart
 	polls    map[*ir.Node]bool // loops in which to look whether the launch is cancelled
@@ -127,7 +129,8 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	p.leaving(x.Body, nil)
 	p.findShortcuts()
 	p.findSpecials(m)
-	if !p.straight { // lanes may have left before
+	p.level = p.straight || p.allStore()
+	if !p.level {
 		p.masked = p.writes
 	}
 	p.findApart()
@@ -174,6 +177,7 @@ func (p *program) scan(r *ir.Region) error {
 			if n.Op != ir.Const {
 				p.straight = false
 			}
+			p.loops = p.loops || n.Op == ir.Loop
 		case n.Mem.Mode == isa.AddrIndex && n.Op == ir.Op(isa.STG):
 			p.writes |= 1 << n.Mem.Slot
 		case n.Mem.Mode == isa.AddrIndex:
@@ -470,7 +474,7 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 func (g *gen) unrolling() int {
 	n, many := g.p.insts, len(g.t.files[classVec]) >= manyVectors
 	switch {
-	case !g.p.straight:
+	case !g.p.level || g.p.loops:
 		return 1
 	case n <= shortProgram, n <= 120 && many:
 		return 4

@@ -2,8 +2,11 @@ package jit
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // A store that crosses the lines of a cache takes as long as two, and one past the caches
@@ -20,11 +23,26 @@ const (
 // begins reports whether lanes up to a line are done first.
 func (r *run) begins() bool {
 	p := r.k.p
-	if !r.k.t.evex || !p.straight || r.staging || r.width > 0 || p.writes == 0 || r.lanes < headLanes || r.row > 0 && r.row < headRow {
+	if !r.k.t.evex || !p.level || r.staging || r.width > 0 || p.writes == 0 || r.lanes < headLanes || r.row > 0 && r.row < headRow {
 		return false
 	}
 	w := &r.views[p.head()]
 	return w.size >= 4 && w.access == contiguous && w.whole() && !r.inLines(w)
+}
+
+// allStore reports whether all lanes come to every store by index: none stands in a branch or
+// a loop, and of those no lane leaves the program.
+func (p *program) allStore() bool {
+	return !slices.ContainsFunc(p.fn.Body.Nodes, func(n *ir.Node) bool {
+		return p.escapes[n] || n.Op == ir.Br || slices.ContainsFunc(n.Regions, stores)
+	})
+}
+
+// stores reports whether a region stores by index.
+func stores(r *ir.Region) bool {
+	return slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool {
+		return n.Op == ir.Op(isa.STG) && n.Mem.Mode == isa.AddrIndex || slices.ContainsFunc(n.Regions, stores)
+	})
 }
 
 // inLines reports whether a view's elements begin with a line wherever a call's do: all

@@ -26,20 +26,32 @@ func grid[T any](n int) []T {
 
 // Results that begin anywhere in a line are those of results that begin with one, and what
 // lies around them stays: parts of grids and of rows, past the caches and not, of one
-// output and of several that lie alike, or do not.
+// output and of several that lie alike, or do not. Branches that all lanes come out of make no
+// difference.
 func TestHeads(t *testing.T) {
 	brief.Alone(t)
 	if err := Available(AVX512); err != nil {
 		t.Skipf("AVX-512 is missing: %v", err)
 	}
-	t.Run("u32", func(t *testing.T) { testHeads[uint32](t, isa.U32) })
-	t.Run("u64", func(t *testing.T) { testHeads[uint64](t, isa.U64) })
+	t.Run("u32", func(t *testing.T) { testHeads[uint32](t, isa.U32, false) })
+	t.Run("u64", func(t *testing.T) { testHeads[uint64](t, isa.U64, false) })
+	t.Run("branch", func(t *testing.T) { testHeads[uint32](t, isa.U32, true) })
 }
 
-func testHeads[T uint32 | uint64](t *testing.T, ty isa.Type) {
+func testHeads[T uint32 | uint64](t *testing.T, ty isa.Type, branch bool) {
 	pool := workers.New(2)
 	defer pool.Close()
-	k := kernelOf(t, fmt.Sprintf("program p\nslot a %[1]v\nslot b %[1]v\nslot c %[1]v\nslot d %[1]v\nldg.%[1]v x, a[index]\nldg.%[1]v y, b[index]\nadd.%[1]v z, x, y\nstg.%[1]v z, c[index]\nsub.%[1]v z, x, y\nstg.%[1]v z, d[index]\nexit\n", ty))
+	more, first := "", func(x, y T) T { return x + y }
+	if branch {
+		more = "set.lt.%[1]v c0, x, y\nbra past, c0\nmul.%[1]v z, z, y\npast:\n"
+		first = func(x, y T) T {
+			if x < y {
+				return x + y
+			}
+			return (x + y) * y
+		}
+	}
+	k := kernelOf(t, fmt.Sprintf("program p\nslot a %[1]v\nslot b %[1]v\nslot c %[1]v\nslot d %[1]v\nldg.%[1]v x, a[index]\nldg.%[1]v y, b[index]\nadd.%[1]v z, x, y\n"+more+"stg.%[1]v z, c[index]\nsub.%[1]v z, x, y\nstg.%[1]v z, d[index]\nexit\n", ty))
 	seen := map[shape]bool{}
 	for _, c := range []struct{ rows, cols, side int }{ // of a grid with so many columns in memory
 		{1, headLanes, headLanes + 40}, {1, headLanes + 7, headLanes + 40}, {300, 130, 160}, {300, 128, 160}, {250, 1000, 1024}, {250, 1000, 1013},
@@ -59,7 +71,7 @@ func testHeads[T uint32 | uint64](t *testing.T, ty isa.Type) {
 			for i := range c.rows {
 				for j := range c.cols {
 					s := i*c.side + j
-					wantX[at[0]+s], wantY[at[1]+s] = a[3+s]+b[s], a[3+s]-b[s]
+					wantX[at[0]+s], wantY[at[1]+s] = first(a[3+s], b[s]), a[3+s]-b[s]
 				}
 			}
 			view := func(m []T) backends.View {

@@ -194,7 +194,7 @@ const (
 // fetchAhead fetches the lines that the group's access will come to, in programs that go
 // straight along memory. One beyond the array is no fault.
 func (g *gen) fetchAhead(m *mref, bytes int32) {
-	if !g.p.straight || g.shape.block > 0 || g.m != 0 || m.disp%cacheLine != 0 { // another group's too
+	if !g.p.level || g.shape.block > 0 || g.m != 0 || m.disp%cacheLine != 0 { // another group's too
 		return
 	}
 	ahead := *m
@@ -372,6 +372,9 @@ func lookUp(g *gen, n *ir.Node) {
 	}
 	// Lanes that don't run look up too: what is the same in all that do is taken from any.
 	if g.picks(size, len(values)) {
+		if bytes := len(values) * size; inside == 0 && (bytes == g.vl(size) || bytes == g.pickedAtOnce()*g.vl(size)) {
+			x = g.val(unmaskedIndex(index, len(values)))
+		}
 		switch {
 		case from > size:
 			x = g.lowHalves(x)
@@ -387,10 +390,39 @@ func lookUp(g *gen, n *ir.Node) {
 	g.set(n.Result(), g.gather(size, label, x, inside))
 }
 
+// unmaskedIndex is x of an index x & (count-1) into a table of a power of two: where it fills the
+// vectors that are permuted, they look at no more of the bits.
+func unmaskedIndex(index *ir.Value, count int) *ir.Value {
+	n := index.Node
+	if n == nil || n.Op != ir.Op(isa.AND) || count&(count-1) != 0 {
+		return index
+	}
+	for i, a := range n.Args {
+		if c, ok := a.Const(); ok && c == uint64(count-1) {
+			return n.Args[1-i]
+		}
+	}
+	return index
+}
+
 // picks says whether a table of so many numbers is looked up by permuting its vectors, which
-// takes a fraction of a gather's time: of one, two, or four.
+// takes a fraction of a gather's time: with AVX-512 of one, two, or four, with AVX2 of one or two.
 func (g *gen) picks(size, count int) bool {
-	return g.t.evex && size >= 4 && count*size <= 4*g.vl(size) && g.vl(size) >= 32
+	most := 4
+	if !g.t.evex {
+		if most = 2; size != 4 {
+			return false
+		}
+	}
+	return size >= 4 && count*size <= most*g.vl(size) && g.vl(size) >= 32
+}
+
+// pickedAtOnce is how many vectors one instruction permutes.
+func (g *gen) pickedAtOnce() int {
+	if g.t.evex {
+		return 2
+	}
+	return 1
 }
 
 // pick looks a table up at the indices x, which are as wide as its numbers, in the lanes of m,
@@ -398,9 +430,10 @@ func (g *gen) picks(size, count int) bool {
 func (g *gen) pick(size, count int, label x86.Label, x, m vreg) vreg {
 	vl := g.vl(size)
 	at := func(i int) *mref { return &mref{label: label, disp: int32(i * vl)} }
-	of := func(first int) vreg { // the vector there and the one behind it
+	step := g.pickedAtOnce()
+	of := func(first int) vreg { // the vectors from there on
 		d := g.newReg(classVec)
-		if count*size <= (first+1)*vl {
+		if step == 1 || count*size <= (first+1)*vl {
 			g.add(inst{f: pair{x86.PermD, x86.PermVarQ}.of(size), vl: vl, d: d, a: x, mem: at(first)})
 			return d
 		}
@@ -409,12 +442,15 @@ func (g *gen) pick(size, count int, label x86.Label, x, m vreg) vreg {
 		return d
 	}
 	d := of(0)
-	for first := 2; first*vl < count*size; first += 2 {
-		t := map[int]isa.Type{4: isa.U32, 8: isa.U64}[size]
-		g.blendSize(size, d, of(first), g.cmpI(t, x, g.number(size, uint64(first*vl/size)), isa.GE))
+	for first := step; first*vl < count*size; first += step {
+		t := map[int]isa.Type{4: isa.I32, 8: isa.I64}[size] // no index that counts is as large as to be negative
+		g.blendSize(size, d, of(first), g.cmpI(t, x, g.number(size, uint64(first*vl/size-1)), isa.GT))
 	}
 	if m == 0 {
 		return d
+	}
+	if !g.t.evex {
+		return g.op2(x86.And, size, d, g.narrowMask(size, m))
 	}
 	r := g.newReg(classVec)
 	g.add(inst{f: pair{x86.MovAPS, x86.MovAPD}.of(size), vl: vl, d: r, b: d, k: m, zero: true})

@@ -181,7 +181,7 @@ func (r *run) prepare(l *backends.Launch, least uint64) bool {
 	if r.lanes == 0 {
 		return true
 	}
-	if l.Fuel > 0 && !k.p.straight {
+	if l.Fuel > 0 && k.p.loops {
 		return false
 	}
 	r.width = 0
@@ -259,7 +259,7 @@ const streamBytes = 64 << 20
 // stores past the caches want them, maybe from the first line on.
 func (r *run) streams(head bool) bool {
 	p := r.k.p
-	if !p.straight || r.row > 0 && !r.k.t.evex || r.staging || p.writes == 0 || r.width > 0 {
+	if !p.level || r.row > 0 && !r.k.t.evex || r.staging || p.writes == 0 || r.width > 0 {
 		return false
 	}
 	total := uint64(0)

@@ -25,8 +25,9 @@ func NewEvaluator(op isa.Op, t isa.Type, plain bool) (*Evaluator, error) {
 }
 
 // compiler turns the instructions of a program into steps. Expansions are
-// straight-line but for loops one level deep, so the type of a register is
-// that of the last write before, in the order of the program.
+// straight-line but for loops and branches forward, one level deep, so the
+// type of a register is that of the last write before, in the order of the
+// program.
 type compiler struct {
 	p     *isa.Program
 	plain bool
@@ -84,9 +85,13 @@ func (c *compiler) body(b *body, from, to int, steps *[]step) error {
 		switch in.Op {
 		case isa.EXIT:
 			continue
-		case isa.LOOP:
-			end := c.p.Labels[in.Args[1].Bits].At
-			s, err := c.loop(b, in, at+1, end)
+		case isa.LOOP, isa.BRA:
+			label := in.Args[0]
+			if in.Op == isa.LOOP {
+				label = in.Args[1]
+			}
+			end := c.p.Labels[label.Bits].At
+			s, err := c.detour(b, in, at+1, end)
 			if err != nil {
 				return err
 			}
@@ -176,15 +181,33 @@ func (c *compiler) instruction(b *body, in *isa.Inst) (step, error) {
 	}, nil
 }
 
-// loop compiles a LOOP. Each round gathers the lanes that are still in it into
-// a register file of the body's own and puts back what the body wrote.
-func (c *compiler) loop(up *body, in *isa.Inst, from, to int) (step, error) {
-	if up.up != nil || in.Args[0].Kind != isa.ArgReg {
-		return nil, fmt.Errorf("instruction %d: a loop within a loop, or with a fixed count, which the measuring loops lack", from-1)
+// detour compiles the instructions from … to−1, which only some lanes come to,
+// or not all as often: those of a LOOP, or those that a BRA jumps over. Each
+// round gathers the lanes that are still there into a register file of the
+// body's own and puts back what the body wrote.
+func (c *compiler) detour(up *body, in *isa.Inst, from, to int) (step, error) {
+	if up.up != nil {
+		return nil, fmt.Errorf("instruction %d: a loop or branch within another, which the measuring loops lack", from-1)
+	}
+	var goes func(lane int, round uint32) bool
+	switch a := in.Args[0]; {
+	case in.Op == isa.LOOP && a.Kind == isa.ArgReg:
+		rounds := make([]uint32, width) // read once, and what it was read from may be written
+		count := as[uint32](up.read(a, isa.U32))
+		goes = func(lane int, round uint32) bool {
+			if round == 0 {
+				rounds[lane] = count[lane]
+			}
+			return rounds[lane] > round
+		}
+	case in.Op == isa.BRA && in.Args[1].Kind == isa.ArgPred && !in.Args[1].Not && to >= from:
+		leaves := as[uint8](up.read(in.Args[1], isa.Pred))
+		goes = func(lane int, round uint32) bool { return round == 0 && leaves[lane] == 0 }
+	default:
+		return nil, fmt.Errorf("instruction %d: a fixed count, or a branch back or under a negated predicate or none, which the measuring loops lack", from-1)
 	}
 	b := &body{c: c, file: new(file), up: up,
 		reads: map[*vector]isa.Type{}, writes: map[*vector]isa.Type{}, outer: map[*vector]*vector{}}
-	count := up.read(in.Args[0], isa.U32)
 	var steps []step
 	if err := c.body(b, from, to, &steps); err != nil {
 		return nil, err
@@ -196,14 +219,12 @@ func (c *compiler) loop(up *body, in *isa.Inst, from, to int) (step, error) {
 	for v, t := range b.writes {
 		outs = append(outs, scatter(t, b.outer[v], v))
 	}
-	rounds := make([]uint32, width)
 	lanes := make([]int, 0, width)
 	return func(n int) {
-		copy(rounds, as[uint32](count)[:n])
 		for round := uint32(0); ; round++ {
 			lanes = lanes[:0]
-			for i, r := range rounds[:n] {
-				if r > round {
+			for i := range n {
+				if goes(i, round) {
 					lanes = append(lanes, i)
 				}
 			}
