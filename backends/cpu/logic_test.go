@@ -8,7 +8,7 @@ import (
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
-// TestAndsWithinOrs has ANDs that are one side of an OR, which there is one instruction for, and
+// TestAndsWithinOrs has ANDs that are one side of an OR or XOR, which there is one instruction for, and
 // such as are more than that: both sides, the same twice, used elsewhere, on the other side of a
 // loop's or a branch's begin, and from before lanes meet.
 func TestAndsWithinOrs(t *testing.T) {
@@ -33,6 +33,7 @@ func TestAndsWithinOrs(t *testing.T) {
 			"and before":       "block_reduce_max.T m, z\n  and.T s, x, y\n  or.T r, s, m",
 		} {
 			programs[what+", "+typ] = strings.ReplaceAll(fmt.Sprintf("program p\nslot a T\nslot b T\nslot c T\n  ldg.T x, a[index]\n  ldg.T y, b[index]\n  ldg.T z, c[index]\n  %s\n  stg.T r, c[index]\n  exit", body), "T", typ)
+			programs[what+" of xor, "+typ] = strings.NewReplacer("xor.", "or.", "or.", "xor.").Replace(programs[what+", "+typ])
 		}
 	}
 	compare(t, 2, programs)

@@ -46,10 +46,12 @@ var (
 	negatedPS = fmaForms{f132: x86.FNMA132PS, f213: x86.FNMA213PS, f231: x86.FNMA231PS}
 	negatedPD = fmaForms{f132: x86.FNMA132PD, f213: x86.FNMA213PD, f231: x86.FNMA231PD}
 
-	// a & b | c. An immediate has the result for each three bits, of the destination as it
-	// was, the second and the third operand.
-	andOrD = fmaForms{x86.TernD, x86.TernD, x86.TernD, 0xEC, 0xEA, 0xF8}
-	andOrQ = fmaForms{x86.TernQ, x86.TernQ, x86.TernQ, 0xEC, 0xEA, 0xF8}
+	// a & b | c, and a & b ^ c. An immediate has the result for each three bits, of the
+	// destination as it was, the second and the third operand.
+	andOrD  = fmaForms{x86.TernD, x86.TernD, x86.TernD, 0xEC, 0xEA, 0xF8}
+	andOrQ  = fmaForms{x86.TernQ, x86.TernQ, x86.TernQ, 0xEC, 0xEA, 0xF8}
+	andXorD = fmaForms{x86.TernD, x86.TernD, x86.TernD, 0x6C, 0x6A, 0x78}
+	andXorQ = fmaForms{x86.TernQ, x86.TernQ, x86.TernQ, 0x6C, 0x6A, 0x78}
 )
 
 // declined says of each instruction without a rule why it has none.
@@ -240,7 +242,7 @@ func (g *gen) highHalves(f *x86.Form, a, even, odd vreg) vreg {
 
 // findShortcuts finds values that are not computed as they stand: NEGs whose
 // every use is as one factor of an FMA, before lanes meet again, and ANDs whose every use is as one side of an
-// OR, which there are instructions for, and f16 loads that are but stored, whose bits
+// OR or XOR, which there are instructions for, and f16 loads that are but stored, whose bits
 // no conversion has to go over (it would make quiet NaNs of others).
 func (p *program) findShortcuts() {
 	uses, as := map[*ir.Node]int{}, map[*ir.Node]int{}
@@ -269,7 +271,7 @@ func (p *program) findShortcuts() {
 			}
 			made[n] = meetings
 			side := -1
-			if n.Op == ir.Op(isa.OR) && n.Args[0] != n.Args[1] {
+			if (n.Op == ir.Op(isa.OR) || n.Op == ir.Op(isa.XOR)) && n.Args[0] != n.Args[1] {
 				side = slices.IndexFunc(n.Args, func(a *ir.Value) bool { return near[a.Node] })
 			}
 			near[n] = n.Op == ir.Op(isa.AND) && n.Type != isa.Pred
@@ -375,9 +377,9 @@ func bitwise(g *gen, n *ir.Node) {
 	if g.p.shortcut[n] {
 		return
 	}
-	if side := slices.IndexFunc(n.Args, func(a *ir.Value) bool { return a.Node != nil && g.p.shortcut[a.Node] }); side >= 0 && op == isa.OR {
+	if side := slices.IndexFunc(n.Args, func(a *ir.Value) bool { return a.Node != nil && g.p.shortcut[a.Node] }); side >= 0 && (op == isa.OR || op == isa.XOR) {
 		and := n.Args[side].Node.Args
-		g.set(n.Result(), g.andOr(size, g.val(and[0]), g.val(and[1]), g.val(n.Args[1-side])))
+		g.set(n.Result(), g.andWithin(op, size, g.val(and[0]), g.val(and[1]), g.val(n.Args[1-side])))
 		return
 	}
 	a := g.args(n)
@@ -396,16 +398,23 @@ func bitwise(g *gen, n *ir.Node) {
 }
 
 // andOr is a & b | c.
-func (g *gen) andOr(size int, a, b, c vreg) vreg {
+func (g *gen) andOr(size int, a, b, c vreg) vreg { return g.andWithin(isa.OR, size, a, b, c) }
+
+// andWithin is a & b | c, or a & b ^ c.
+func (g *gen) andWithin(op isa.Op, size int, a, b, c vreg) vreg {
+	forms := [...]*fmaForms{&andOrD, &andOrQ}
+	with := (*gen).or
+	if op == isa.XOR {
+		forms, with = [...]*fmaForms{&andXorD, &andXorQ}, (*gen).xor
+	}
 	if !g.t.evex {
-		return g.or(size, g.and(size, a, b), c)
+		return with(g, size, g.and(size, a, b), c)
 	}
-	forms := &andOrD
+	d, f := g.newReg(classVec), forms[0]
 	if size == 8 {
-		forms = &andOrQ
+		f = forms[1]
 	}
-	d := g.newReg(classVec)
-	g.add(inst{fma: forms, vl: g.vl(size), d: d, a: a, b: b, c: c})
+	g.add(inst{fma: f, vl: g.vl(size), d: d, a: a, b: b, c: c})
 	return d
 }
 

@@ -378,7 +378,7 @@ func (s *scheduler) fits(w *walk, n *node) bool {
 // have it, or nearly.
 func (in *inst) cycles() int32 {
 	switch {
-	case in.fma == &andOrD || in.fma == &andOrQ:
+	case in.fma == &andOrD || in.fma == &andOrQ || in.fma == &andXorD || in.fma == &andXorQ:
 		return 1
 	case in.fma != nil:
 		return 4
