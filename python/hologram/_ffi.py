@@ -268,7 +268,7 @@ if TYPE_CHECKING:
         _tensor: object
 
     class KernelBase:
-        """What Kernel derives from: calls such as one before are C's, all others go to ``_call_any``."""
+        """What Kernel and ArrayFunction derive from: calls such as one before are C's, others go to ``_call_any``."""
 
         def __call__(self, *arguments: Any, out: Any = None, executor: Any = None, **keywords: Any) -> Any:
             """Run the kernel."""

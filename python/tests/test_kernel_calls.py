@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import inspect
 import itertools
+import pickle
+import pydoc
 import random
 import re
 import sys
@@ -411,19 +415,22 @@ def test_a_value_in_a_text_shows_its_type_and_takes_no_form() -> None:
         hologram.kernel(lambda x: float(f"{x:.3f}"))(np.ones(1))
 
 
-def _given(f: Kernel, *arguments: Any, out: Any = None) -> str:
-    """Return where a call ended: in C, or in Python."""
+def _given(f: Any, *arguments: Any, **keywords: Any) -> str:
+    """Return where a call of a kernel, or of a function that hologram offers, ended: in C, or in Python."""
     went: list[str] = []
+    call_any, own = f._call_any, vars(f).get("_call_any")
 
-    def call_any(*given: Any, **keywords: Any) -> Any:
+    def noting(*given: Any, **named: Any) -> Any:
         went.append("Python")
-        return Kernel._call_any(f, *given, **keywords)
+        return call_any(*given, **named)
 
-    f._call_any = call_any  # type: ignore[method-assign]
+    f._call_any = noting
     try:
-        f(*arguments) if out is None else f(*arguments, out=out)
+        f(*arguments, **keywords)
     finally:
         del f._call_any
+        if own is not None:
+            f._call_any = own
     return went[0] if went else "C"
 
 
@@ -449,6 +456,29 @@ def test_calls_such_as_one_before_are_made_in_c() -> None:
     for _ in range(3):  # bools and bytes are slots of one type
         assert either(bools, bools).dtype == bool
         assert either(bools.view(np.uint8), bools.view(np.uint8)).dtype == np.uint8
+
+
+def test_calls_of_hologram_s_functions_are_made_in_c_too() -> None:
+    """Those that are such as one before; they stay functions in all that can be asked of them."""
+    x, out = np.linspace(0.1, 3, 7).astype(np.float32), np.empty(7, np.float32)
+    expected = np.log2(x, dtype=np.float64)
+    for arguments, keywords in (((x,), {}), ((x,), {"out": out})):
+        hologram.log2(*arguments, **keywords)
+        assert _given(hologram.log2, *arguments, **keywords) == "C"
+        np.testing.assert_allclose(hologram.log2(*arguments, **keywords), expected, rtol=1e-6)
+    hologram.pow(x, 2.5)
+    assert _given(hologram.pow, x, 2.5) == "C" and _given(hologram.pow, a=x, b=2.5) == "Python"
+    assert hologram.log2(8.0) == 3 and type(hologram.log2(8.0)) is float
+    assert hologram.kernel(hologram.log2)(x).tobytes() == hologram.kernel(lambda x: hologram.log2(x))(x).tobytes()
+    assert hologram.kernel(lambda x: abs(x) + x.__abs__())(x).tolist() == (x + x).tolist()
+    for copied in (pickle.loads(pickle.dumps(hologram.log2)), copy.deepcopy(hologram.log2)):
+        assert copied is hologram.log2
+    assert inspect.isroutine(hologram.log2)
+    assert str(inspect.signature(hologram.log2)) == "(x, *, out=None, executor=None)"
+    shown = pydoc.plain(pydoc.render_doc(hologram.log2))
+    assert "log2(x, *, out=None, executor=None)" in shown and hologram.log2.__doc__ in shown
+    with pytest.raises(TypeError, match=r"^log2: too many .* it is called as log2\(x\)"):
+        hologram.log2(x, x)
 
 
 def test_what_may_be_otherwise_than_before_is_left_to_python() -> None:

@@ -109,6 +109,7 @@ class Kernel(KernelBase):
         self._cache: dict[Any, Compiled] = {}
         self._ready: dict[Any, _Ready] = {}  # by what is quick to find out
         self._last: Optional[Compiled] = None
+        self.front: Optional[KernelBase] = None  # what people call instead, to which C's calls belong then
         self._watched: Optional[dict[object, Callable[[], object]]] = None  # looks at the names outside, by these
         self._outside: tuple[list[object], tuple[object, ...]] = [], ()  # what they saw last, and what it comes to
         self._lock = threading.RLock()
@@ -375,7 +376,7 @@ class Kernel(KernelBase):
         at = [*compiled.places[: len(slots) - 1], len(values), *compiled.places[len(slots) - 1 :]]
         bools = [str(values[i].dtype).endswith("bool") for i in at[: len(slots) - 1]] + [dtype == BOOL] * bool(outs)
         native.kernel_add(
-            self,
+            self if self.front is None else self.front,
             compiled.program,
             tuple([type(value) for value in (*values, *outs)]),
             bool(outs),
@@ -385,7 +386,7 @@ class Kernel(KernelBase):
         )
 
     def _forget(self) -> None:
-        native.kernel_add(self, None, (), False, (), (), 0)
+        native.kernel_add(self if self.front is None else self.front, None, (), False, (), (), 0)
 
     def _run(
         self,

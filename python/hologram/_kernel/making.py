@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any, Callable
+import types
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from hologram import _isa
 from hologram._arguments import meant
+from hologram._ffi import KernelBase
 from hologram._kernel.integers import bound, exact
 from hologram._kernel.lines import fail
 from hologram._kernel.promotion import PRED, kind_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PUBLIC",
+    "ArrayFunction",
     "Function",
     "alone",
     "apply",
@@ -41,6 +44,30 @@ Function = Callable[..., Any]
 
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The functions that hologram offers, by their names there."""
+
+
+class ArrayFunction(KernelBase):
+    """A function that hologram offers, of which C makes the calls that are such as one before.
+
+    All others go to the function of Python that it is made of, whose caller is then the caller of this: its frame is
+    where errors in a kernel are looked for.
+    """
+
+    def __init__(self, function: Function) -> None:
+        functools.update_wrapper(self, function)
+        self._call_any = function
+
+    def __repr__(self) -> str:
+        """Describe the function in one line."""
+        return f"<function hologram.{self.__name__}{inspect.signature(self)}>"  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> str:
+        """Pickle as the name by which hologram has the function, as functions are."""
+        return str(self.__qualname__)  # type: ignore[attr-defined]
+
+    def __get__(self, instance: object, owner: Optional[type] = None) -> Any:
+        """Become the method of an object, as functions do; it is by this that help shows the signature."""
+        return self if instance is None else types.MethodType(self, instance)
 
 
 def function_of(implementation: Function, name: str = "", reflected: bool = False) -> Function:
@@ -166,19 +193,25 @@ def _weak(result: Any) -> Any:
     return tuple(map(_weak, result)) if isinstance(result, tuple) else result.item()
 
 
+_FRONTS: dict[Function, ArrayFunction] = {}
+"""The functions that people call instead of the kernels of functions of values."""
+
+
 @functools.cache
 def eager(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of values as a kernel."""
     from hologram._kernel.call import Kernel
 
-    return Kernel(function)
+    kernel = Kernel(function)
+    kernel.front = _FRONTS.get(function)
+    return kernel
 
 
 def public(implementation: Function) -> Function:
     """Make a function that hologram offers."""
     function = function_of(implementation)
-    PUBLIC[function.__name__] = function
-    return function
+    found = PUBLIC[function.__name__] = _FRONTS[function.of_values] = ArrayFunction(function)  # type: ignore[attr-defined]
+    return found
 
 
 _OPERATIONS = {(m, type): f"{m}.{type}" for m, row in _isa.ROWS.items() for type in row.types}
