@@ -132,6 +132,13 @@ int request_rank(const request *r, int i);
 /* Lets the last two dimensions of operand i, which is taken, change places. */
 void request_transpose(request *r, int i);
 
+/* The shape of operand i, which is taken and borrowed, and no number. */
+outcome request_shape(const request *r, int i, int64_t *shape, int *rank);
+
+/* The strides of the order in which the operands of a result's shape all lie, as numpy keeps it, and none with gaps; NULL:
+   row-major. What is broadcast has no say. */
+const int64_t *result_order(const request *r, const int64_t *shape, int rank);
+
 /* Broadcasts a shape with another one, as numpy does; false if they don't. */
 bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank);
 

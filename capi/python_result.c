@@ -5,8 +5,7 @@
 
 /* ---- shapes ---- */
 
-/* The shape of operand i. */
-static outcome shape_of(const request *r, int i, int64_t *shape, int *rank) {
+outcome request_shape(const request *r, int i, int64_t *shape, int *rank) {
   const hologram_operand *o = &r->operands[i];
   const py_array *b = (py_array *)r->taken[i].object;
   if (!o->buffer) {
@@ -69,10 +68,10 @@ static outcome broadcast(const request *r, int like, bool bools, hologram_operan
   int rank, other_rank;
   to->dtype = bools ? HOLOGRAM_U8 : r->operands[like].dtype;
   to->flags = bools ? HOLOGRAM_BOOL : 0;
-  if (shape_of(r, like, to->shape, &rank) != DONE) return SURPRISE;
+  if (request_shape(r, like, to->shape, &rank) != DONE) return SURPRISE;
   for (int i = 0; i < r->args.num_operands; i++) {
     if (i == like || r->numbers >> i & 1) continue;
-    if (shape_of(r, i, other, &other_rank) != DONE || !result_join(to->shape, &rank, other, other_rank)) return SURPRISE;
+    if (request_shape(r, i, other, &other_rank) != DONE || !result_join(to->shape, &rank, other, other_rank)) return SURPRISE;
   }
   to->rank = rank;
   return DONE;
@@ -147,19 +146,17 @@ bool result_dense(const hologram_operand *o) {
   return true;
 }
 
-/* The order in which the operands of a result's shape all lie, as numpy keeps it, and none with gaps; NULL: row-major. What
-   is broadcast has no say. */
-static const int64_t *kept_order(const request *r, const hologram_operand *result) {
+const int64_t *result_order(const request *r, const int64_t *shape, int rank) {
   const hologram_operand *like = NULL;
-  for (int i = 0; i < r->args.num_operands; i++) {
+  for (int i = 0; i < r->args.num_operands && rank > 1; i++) {
     const hologram_operand *o = &r->operands[i];
     if (r->numbers >> i & 1) continue;
     if (o->buffer) return NULL;
-    if (o->rank != result->rank || memcmp(o->shape, result->shape, (size_t)o->rank * sizeof *o->shape) != 0) continue;
+    if (o->rank != rank || memcmp(o->shape, shape, (size_t)rank * sizeof *shape) != 0) continue;
     if (like && memcmp(like->strides, o->strides, (size_t)o->rank * sizeof *o->strides) != 0) return NULL;
     like = o;
   }
-  return like && like->rank > 1 && result_dense(like) ? like->strides : NULL;
+  return like && result_dense(like) ? like->strides : NULL;
 }
 
 outcome request_make(request *r, int first, int32_t dtype, const int64_t *shape, int rank, const int64_t *strides, py_object **made) {
@@ -185,7 +182,7 @@ outcome request_result(request *r, int elements, int first, int like, bool row, 
   const int64_t *shape = result.shape, *strides = NULL;
   if (elements != ASKED && r->args.num_dims < 0 && like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL)) {
     if (broadcast(r, like, elements == BOOLS, &result) != DONE) return SURPRISE;
-    strides = kept_order(r, &result);
+    strides = result_order(r, result.shape, result.rank);
   } else if (hologram_result(&r->args, &result) != HOLOGRAM_OK) {
     return SURPRISE;
   }

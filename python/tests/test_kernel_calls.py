@@ -448,14 +448,124 @@ def test_calls_such_as_one_before_are_made_in_c() -> None:
     f._call_any = None  # type: ignore[method-assign, assignment]  # executor=None is none
     assert f(x, x, executor=None).tolist() == f(x, x, out=None).tolist() == out.tolist()
     del f._call_any
-    for other in ((x, x.astype(float)), (x, x[:1]), (x[:0], x[:0]), (x[::2], x[::2]), (x, 1.0)):
+    for other in ((x, x.astype(float)), (x, 1.0), (x.astype(float), x), (x > 2, x)):
         assert _given(f, *other) == "Python"
+        assert _given(f, *other) == _given(f, x, x) == "C"
         np.testing.assert_array_equal(f(*other), other[0] + other[1])
+    for other in ((x[:0], x[:0]), (x, memoryview(x))):
+        assert _given(f, *other) == _given(f, *other) == "Python"
     bools = x > 2
     either = hologram.kernel(lambda x, y: x | y)
     for _ in range(3):  # bools and bytes are slots of one type
         assert either(bools, bools).dtype == bool
         assert either(bools.view(np.uint8), bools.view(np.uint8)).dtype == np.uint8
+
+
+def test_arrays_of_other_shapes_are_broadcast_in_c_too() -> None:
+    """Results lie as those that Python makes, whose order is that in which all of a result's shape lie."""
+    f, wide = hologram.kernel(lambda x, y: x + y), np.arange(24, dtype=np.float32).reshape(4, 6)
+    f(wide, wide)
+    f(wide, wide, out=wide.copy())
+    cube = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
+    of_wide = wide[0], wide[:, :1], wide[1:2, 2:3], wide[0, 0:1], wide[::-1], np.array(2, np.float32)
+    for x, y in (
+        *((wide, other) for other in of_wide),
+        *((wide[:, :1], wide[0]), (wide.T, wide.T), (wide.T, wide[:, 0]), (wide.T[::2], wide.T[::2])),
+        *((cube, cube), (cube, cube[0]), (cube, cube.copy()), (cube[:, :1], cube)),
+    ):
+        expected = hologram.kernel(lambda x, y: x + y)(x, y)
+        np.testing.assert_array_equal(expected, x + y)
+        assert _given(f, x, y) == "C"
+        found = f(x, y)
+        assert found.strides == expected.strides, (x.strides, y.strides)
+        np.testing.assert_array_equal(found, expected)
+        for shape in (expected.shape, (2, *expected.shape)):
+            out = np.zeros(shape, np.float32)
+            assert _given(f, x, y, out=out) == "C"
+            np.testing.assert_array_equal(out, np.broadcast_to(expected, shape))
+    for x, y in ((wide, wide[0, :5]), (wide, wide[:3]), (wide, wide[:0])):
+        with pytest.raises(ValueError, match=r"don't broadcast together: x .* y "):
+            f(x, y)
+        with pytest.raises(ValueError, match="don't broadcast to out's"):
+            f(x, y, out=np.zeros((4, 6), np.float32))
+    with pytest.raises(ValueError, match=r"out has shape \(6,\); the arguments broadcast to \(4, 6\)"):
+        f(wide, wide, out=np.zeros(6, np.float32))
+
+
+def test_an_array_that_is_not_read_has_a_shape_as_others() -> None:
+    first, none, x = hologram.kernel(lambda x, y: x * 2), hologram.kernel(lambda x: 1.5), np.ones(3, np.float32)
+    for _ in range(3):
+        assert first(x, x).shape == (3,) and none(x).tolist() == [1.5] * 3
+        assert first(x, np.ones((2, 3), np.float32)).shape == none(np.ones((2, 3), np.float32)).shape == (2, 3)
+        with pytest.raises(ValueError, match="don't broadcast together"):
+            first(x, x[:2])
+
+
+def test_several_results_are_made_in_c_too() -> None:
+    f, one = hologram.kernel(lambda x, y: (x + y, x < y, x * 2)), hologram.kernel(lambda x: (x + 1,))
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.float32([1, 5, 2])
+    outs = np.zeros((2, 3), np.float32), np.zeros((2, 3), bool), np.zeros((2, 3), np.float64)
+    f(x, y)
+    f(x, y, out=outs)
+    one(x)
+    assert _given(f, x, y) == _given(f, x, y, out=outs) == _given(one, x) == "C"
+    assert _given(f, x, y, out=list(outs)) == "Python"
+    assert f(x, y, out=outs) is outs
+    found = f(x, y)
+    assert type(found) is type(one(x)) is tuple and one(x)[0].tolist() == (x + 1).tolist()
+    for each, out, expected in zip(found, outs, (x + y, x < y, x * 2)):
+        assert each.dtype == expected.dtype and each.tolist() == out.tolist() == expected.tolist()
+    for wrong in (outs[:2], (*outs, outs[0]), (outs[0],) * 3, (x[0], *outs[1:]), ()):
+        with pytest.raises((ValueError, TypeError)):
+            f(x, y, out=wrong)
+
+
+def test_calls_of_buffers_are_made_in_c_too() -> None:
+    """On the executor of the first one."""
+    f, x = hologram.kernel(lambda x, y: x + y), np.arange(6, dtype=np.float32).reshape(2, 3)
+    with hologram.Executor("cpu") as one, hologram.Executor("cpu") as other:
+        for ex in (one, other):
+            a, b, out = ex.from_numpy(x), ex.from_numpy(x[1]), ex.from_numpy(x)
+            f(x, x[1])  # of the same dtypes
+            f(a, b)
+            f(a, b, out=out)
+            assert _given(f, a, b) == _given(f, b, a) == _given(f, a, a) == _given(f, a, b, out=out) == "C"
+            made = f(a, b)
+            assert made.executor is ex and made.shape == (2, 3) and made.dtype == np.float32
+            assert (
+                made.to_numpy().tolist()
+                == f(b, a).to_numpy().tolist()
+                == out.to_numpy().tolist()
+                == (x + x[1]).tolist()
+            )
+            f(x, b, out=out), f(a, x[1], out=x.copy())
+            assert _given(f, x, a, out=out) == _given(f, a, x, out=x.copy()) == "C"
+            assert out.to_numpy().tolist() == (x + x).tolist()
+        for first, second in ((a, one.from_numpy(x)), (one.from_numpy(x), a)):
+            assert f(first, second).executor is first.executor
+        a.free()
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="freed"):
+                f(a, b)
+
+
+def test_forms_are_kept_for_as_many_calls_as_there_are() -> None:
+    """Of all dtypes and numbers, one kernel has more than a few."""
+    f, out = hologram.kernel(lambda x, y: x + y), {}
+    types = ["f4", "f8", "f2", "i4", "i8", "u1"]
+    for a, b in itertools.product(types, types):
+        x, y = np.ones(5, a), np.ones(5, b)
+        f(x, y)
+        assert _given(f, x, y) == "C"
+    for a, b in itertools.product(types, types):
+        x, y = np.ones(5, a), np.ones(5, b)
+        assert _given(f, x, y) == "C" and f(x, y).dtype == (x + y).dtype and f(x, y).tolist() == [2] * 5
+    for number in range(300):  # more than there is room for
+        f = f if number else hologram.kernel(lambda x, y: x + y)
+        x = np.ones(5, types[number % 6])
+        kind = type(f"Array{number}", (np.ndarray,), {})
+        out[number] = f(x, x, out=x.copy().view(kind) if number % 2 else x.copy())
+    assert all(each.tolist() == [2] * 5 for each in out.values())
 
 
 def test_calls_of_hologram_s_functions_are_made_in_c_too() -> None:

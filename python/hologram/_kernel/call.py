@@ -14,7 +14,7 @@ import numpy as np
 
 from hologram._arguments import naming, shown
 from hologram._built import is_number
-from hologram._dtypes import NAMES, code_of, dtype_of_code
+from hologram._dtypes import NAMES, dtype_of_code
 from hologram._ffi import KernelBase, native
 from hologram._kernel.arrays import ARRAYS, HOST, is_array, stand_in, usable
 from hologram._kernel.integers import Numbers
@@ -80,6 +80,7 @@ class _Ready(NamedTuple):
     compiled: Compiled
     first: int  # the place of the first array
     others: list[int]  # those of the others, of the outputs too
+    offered: set[tuple[type, ...]]  # the types of which C has such calls, or can't
 
 
 class Kernel(KernelBase):
@@ -318,6 +319,9 @@ class Kernel(KernelBase):
                     if all_values[i].shape != shape:
                         shape = self._shape([v if type(v) in ARRAYS else None for v in placed], outs)
                         break
+                kinds = tuple(map(type, all_values))
+                if kinds not in ready.offered:  # arrays of other kinds, of the same dtypes
+                    self._offer(ready, placed, outs or ())
                 if executor is None and HOST.issuperset(map(type, all_values)):
                     executor = default_executor(1)
                 return self._run(ready.compiled, placed, like, shape, out, outs, executor)
@@ -361,32 +365,40 @@ class Kernel(KernelBase):
             return
         if all(type(v) in ARRAYS or type(v) in HOST for v in values) and all(type(o) in ARRAYS for o in outs):
             places += range(len(values), len(values) + len(outs))
-            self._ready[key] = _Ready(compiled, places[0], places[1:])
-            if self._watched == {}:
-                self._offer(compiled, values, outs)
+            ready = self._ready[key] = _Ready(compiled, places[0], places[1:], set())
+            self._offer(ready, values, outs)
 
-    def _offer(self, compiled: Compiled, values: list[Any], outs: tuple[Any, ...]) -> None:
-        """Have C do calls such as one with these values, if they have one result and can't fault, as told here."""
-        given = [value for value in (*values, *outs) if type(value) in ARRAYS]
+    def _offer(self, ready: _Ready, values: Sequence[Any], outs: tuple[Any, ...]) -> None:
+        """Have C do calls such as one with these values, if they can't fault, as told here, nor look at names outside.
+
+        An array that the program doesn't read has a shape as all have, so C would have to look at it, too.
+        """
+        compiled, types = ready.compiled, tuple([type(value) for value in (*values, *outs)])
+        ready.offered.add(types)
+        places = [i for i, value in enumerate(values) if type(value) in ARRAYS]
+        given = [*(values[i] for i in places), *outs]
         kinds = {"numpy" if type(a) is np.ndarray else type(a).__module__.partition(".")[0] for a in given}
-        usual = kinds <= {"numpy", "torch"} and (outs or len(kinds) == 1)
-        if not usual or compiled.several or compiled.numbers is not None or _MAY_FAULT.search(compiled.text):
+        usual = kinds <= {"numpy", "torch", "hologram"} and (outs or len(kinds) == 1)
+        reads = len(compiled.program.slots) - len(compiled.outputs)
+        if not usual or not {*places} <= {*compiled.places[:reads]}:
             return
-        slots, dtype = compiled.program.slots, compiled.outputs[0][1]
-        at = [*compiled.places[: len(slots) - 1], len(values), *compiled.places[len(slots) - 1 :]]
-        bools = [str(values[i].dtype).endswith("bool") for i in at[: len(slots) - 1]] + [dtype == BOOL] * bool(outs)
+        if self._watched != {} or compiled.numbers is not None or _MAY_FAULT.search(compiled.text):
+            return
+        behind = range(len(values), len(values) + len(compiled.outputs))
+        bools = [str(values[i].dtype).endswith("bool") for i in compiled.places[:reads]]
+        bools += [dtype == BOOL for _, dtype in compiled.outputs]
         native.kernel_add(
             self if self.front is None else self.front,
             compiled.program,
-            tuple([type(value) for value in (*values, *outs)]),
-            bool(outs),
-            tuple(at),
-            tuple([0 if of else NAMES.index(slot.dtype) + 1 for of, slot in zip(bools, slots)]),
-            0 if dtype == BOOL else code_of(dtype),
+            types,
+            len(outs),
+            (*compiled.places[:reads], *behind, *compiled.places[reads:]),
+            tuple([0 if of else NAMES.index(slot.dtype) + 1 for of, slot in zip(bools, compiled.program.slots)]),
+            compiled.several,
         )
 
     def _forget(self) -> None:
-        native.kernel_add(self if self.front is None else self.front, None, (), False, (), (), 0)
+        native.kernel_add(self if self.front is None else self.front, None, (), 0, (), (), False)
 
     def _run(
         self,
