@@ -8,7 +8,7 @@ from typing import Any
 from hologram import _log
 from hologram._arguments import INT32_MAX, integer
 from hologram._ffi import BackendInfo, described, native
-from hologram.errors import HologramError, InvalidArgumentError, InvalidBackendError
+from hologram.errors import DTypeError, HologramError, InvalidArgumentError, InvalidBackendError
 
 __all__ = [
     "BackendType",
@@ -129,8 +129,11 @@ def set_num_threads(threads: int) -> None:
     affinity and its container's quota taken into account.
 
     Raises:
+        TypeError: It is no integer; a bool, which says whether and not how many, is none.
         ValueError: The number is not in 1 … 1024.
     """
+    if isinstance(threads, bool):
+        raise DTypeError(f"set_num_threads: threads is {threads}; expected an integer, a number of threads")
     number = integer("set_num_threads: threads", threads, -INT32_MAX, INT32_MAX)
     native.set_num_threads(number)
 

@@ -289,6 +289,10 @@ def test_threads() -> None:
         for wrong in (0, -1, 5000):
             with pytest.raises(ValueError, match="threads"):
                 hg.set_num_threads(wrong)
+        for truth in (True, False):
+            with pytest.raises(TypeError, match=f"set_num_threads: threads is {truth}; expected an integer"):
+                hg.set_num_threads(truth)
+        assert hg.num_threads() == 3
     finally:
         hg.set_num_threads(before)
 
