@@ -135,7 +135,7 @@ static outcome prepare(request *r, const kernel *k, form *f, py_object **values,
   r->args.program = ((py_handle *)f->program)->handle;
   if (join(r, f, &shape, &rank, room) != DONE) return SURPRISE;
   if (f->num_outs) return DONE;
-  strides = result_order(r, shape, rank);
+  strides = rank > 1 ? result_order(r, shape, rank) : NULL;
   for (; *made < f->num_results && found == DONE; ++*made) {
     py_object **to = &values[f->num_arguments + *made];
     found = request_make(r, 0, f->dtypes[f->num_reads + *made], shape, rank, strides, to);

@@ -62,6 +62,14 @@ py_object *result_empty(py_object *like, int32_t dtype, const int64_t *shape, in
   return hologram_hook(HOOK_empty, arguments);
 }
 
+/* Whether an operand that is described has a shape: then it need not be joined. */
+static bool has_shape(const hologram_operand *o, const int64_t *shape, int rank) {
+  int k = 0;
+  if (o->buffer || o->rank != rank) return false;
+  while (k < rank && o->shape[k] == shape[k]) k++;
+  return k == rank;
+}
+
 /* What is made element by element: of the shape that all broadcast to, and of the type of operand like or of bools. */
 static outcome broadcast(const request *r, int like, bool bools, hologram_operand *to) {
   int64_t other[HOLOGRAM_MAX_RANK];
@@ -70,7 +78,7 @@ static outcome broadcast(const request *r, int like, bool bools, hologram_operan
   to->flags = bools ? HOLOGRAM_BOOL : 0;
   if (request_shape(r, like, to->shape, &rank) != DONE) return SURPRISE;
   for (int i = 0; i < r->args.num_operands; i++) {
-    if (i == like || r->numbers >> i & 1) continue;
+    if (i == like || r->numbers >> i & 1 || has_shape(&r->operands[i], to->shape, rank)) continue;
     if (request_shape(r, i, other, &other_rank) != DONE || !result_join(to->shape, &rank, other, other_rank)) return SURPRISE;
   }
   to->rank = rank;
@@ -148,7 +156,7 @@ bool result_dense(const hologram_operand *o) {
 
 const int64_t *result_order(const request *r, const int64_t *shape, int rank) {
   const hologram_operand *like = NULL;
-  for (int i = 0; i < r->args.num_operands && rank > 1; i++) {
+  for (int i = 0; i < r->args.num_operands; i++) {
     const hologram_operand *o = &r->operands[i];
     if (r->numbers >> i & 1) continue;
     if (o->buffer) return NULL;
@@ -182,7 +190,7 @@ outcome request_result(request *r, int elements, int first, int like, bool row, 
   const int64_t *shape = result.shape, *strides = NULL;
   if (elements != ASKED && r->args.num_dims < 0 && like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL)) {
     if (broadcast(r, like, elements == BOOLS, &result) != DONE) return SURPRISE;
-    strides = result_order(r, result.shape, result.rank);
+    if (result.rank > 1) strides = result_order(r, result.shape, result.rank);
   } else if (hologram_result(&r->args, &result) != HOLOGRAM_OK) {
     return SURPRISE;
   }
