@@ -291,6 +291,10 @@ bool native_u64(native *c, py_object *o, const char *name, uint64_t *out) {
     *out = ((py_handle *)o)->handle;
     return true;
   }
+  if (hologram_is_owner(o)) {
+    *out = ((py_owner *)o)->handle;
+    return true;
+  }
   (void)c;
   *out = py.PyLong_AsUnsignedLongLong(o);
   return *out != (uint64_t)-1 || !py.PyErr_Occurred();
@@ -385,7 +389,7 @@ py_object *native_refused(native *c) {
 
 bool native_end(native *c, int32_t status, bool quick) {
   bool fine = quick ? work_check(status) : work_end(&c->work, status);
-  if (fine) c->owner = NULL; /* the library's now */
+  if (status == HOLOGRAM_OK) c->owner = NULL; /* the library's now, even if a signal handler raised since */
   native_refused(c);
   return fine;
 }
@@ -452,7 +456,7 @@ HOLOGRAM_API py_object *hologram_python(py_object *given, void *module) {
   all = py.PyDict_New();
   if (!all) return NULL;
   if (!name_hooks() || hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_work(all) ||
-      hologram_objects(all) || hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_futures(all) || hologram_torch(all) ||
+      hologram_owners(all) || hologram_objects(all) || hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_futures(all) || hologram_torch(all) ||
       hologram_maps(all) || hologram_kernels(all) || hologram_updates(all) || hologram_recordings(all) || hologram_sequences(all) || hologram_nodes(all) || hologram_numpy(all) || hologram_interfaces(all)) {
     py.Py_DecRef(all);
     return NULL;

@@ -313,6 +313,36 @@ extern struct hologram_types {
   py_object *an_executor, *a_program, *a_buffer; /* the classes */
 } hologram_types;
 
+/* What has a handle, from before the library gives it: freed when this is dropped, unless another object owns it by then. */
+typedef enum {
+  OWNED_none,
+  OWNED_executor,
+  OWNED_buffer,
+  OWNED_program,
+  OWNED_event,
+  OWNED_lease,
+  OWNED_profile,
+  OWNED_mark,
+  OWNED_stream
+} owned;
+
+typedef struct {
+  py_object head;
+  uint64_t handle; /* 0: there is none yet, or another object owns it */
+  uint64_t of;     /* of a stream: its executor */
+  owned kind;
+} py_owner;
+
+/* An owner that has no handle yet; NULL with an exception. */
+py_owner *hologram_owner_new(owned kind);
+bool hologram_is_owner(py_object *o);
+
+/* Frees what an owner has, quietly. */
+void hologram_owned_end(const py_owner *o);
+
+/* Ends the deallocation of an object of a type that PyType_FromSpec made. */
+void hologram_give_back(py_object *self);
+
 bool hologram_is_executor(py_object *o);
 bool hologram_is_program(py_object *o);
 bool hologram_is_buffer(py_object *o);
@@ -338,6 +368,7 @@ bool hologram_exact(py_object *o, int64_t *out);
 
 int hologram_work(py_object *into);
 int hologram_objects(py_object *into);
+int hologram_owners(py_object *into);
 int hologram_signatures(py_object *into);
 int hologram_calls(py_object *into);
 int hologram_plain(py_object *into);

@@ -99,41 +99,42 @@ static proxy *proxy_of(void *managed, int versioned, py_object **holder) {
   return p;
 }
 
-/* from_capsule(executor, capsule): a buffer's handle, and whether its u8 are bools. The capsule is used up by it. */
+/* from_capsule(executor, capsule): the owner of a buffer, and whether its u8 are bools. The capsule is used up by it. */
 static py_object *from_capsule(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "from_capsule"};
   hologram_executor executor;
   (void)self;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor)) return NULL;
   for (int versioned = 0; versioned < 2; versioned++) {
-    hologram_buffer handle = 0;
     hologram_tensor tensor = {.type_code = -1};
     py_object *both, *holder;
+    py_owner *made;
     void *managed;
     proxy *p;
     if (!py.PyCapsule_IsValid(args[1], fresh[versioned])) continue;
     managed = py.PyCapsule_GetPointer(args[1], fresh[versioned]);
     if (!hologram_support_import(managed, versioned, &tensor)) {
       /* Of another version than 1, whose structure nobody knows: the library says so. */
-      work_check(hologram_buffer_from_dlpack(executor, managed, versioned, &handle));
+      hologram_buffer none;
+      work_check(hologram_buffer_from_dlpack(executor, managed, versioned, &none));
       return NULL;
     }
-    if (!(p = proxy_of(managed, versioned, &holder))) return NULL;
-    if (!work_check(hologram_buffer_from_dlpack(executor, p, versioned, &handle))) {
+    if (!(both = py.PyTuple_New(2))) return NULL;
+    if ((made = hologram_owner_new(OWNED_buffer))) py.PyTuple_SetItem(both, 0, (py_object *)made);
+    if (!made || !(p = proxy_of(managed, versioned, &holder))) {
+      py.Py_DecRef(both);
+      return NULL;
+    }
+    if (!work_check(hologram_buffer_from_dlpack(executor, p, versioned, &made->handle))) {
       py.PyCapsule_SetName(holder, "abandoned"); /* the tensor stays the capsule's that we got */
       py.Py_DecRef(holder);
       end_proxy(p);
       hologram_drain();
+      py.Py_DecRef(both);
       return NULL;
     }
     py.PyCapsule_SetName(args[1], used[versioned]);
     py.Py_DecRef(holder);
-    both = py.PyTuple_New(2);
-    if (!both) {
-      hologram_buffer_done(handle);
-      return NULL;
-    }
-    py.PyTuple_SetItem(both, 0, py.PyLong_FromUnsignedLongLong(handle));
     py.PyTuple_SetItem(both, 1, py.PyBool_FromLong(tensor.type_code == DL_BOOL));
     return both;
   }

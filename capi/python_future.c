@@ -4,10 +4,13 @@
 
 #include "_cgo_export.h"
 
-/* An event's handle as a number, 0 for none: the work is over; NULL with the exception of a status. */
-static py_object *event_of(int32_t status, hologram_event event) {
-  if (status == HOLOGRAM_PENDING) return py.PyLong_FromUnsignedLongLong(event);
-  return work_check(status) ? py.PyLong_FromLongLong(0) : NULL;
+/* Ends a call that has given an event's owner its handle, if status is HOLOGRAM_PENDING: the owner, or None if the work is
+   over; NULL with an exception. */
+static py_object *event_of(work *w, int32_t status, py_owner *event) {
+  bool fine = work_end(w, status == HOLOGRAM_PENDING ? HOLOGRAM_OK : status);
+  if (fine && status == HOLOGRAM_PENDING) return (py_object *)event;
+  py.Py_DecRef((py_object *)event);
+  return fine ? py_none() : NULL;
 }
 
 /* Waits without the GIL until status is no longer HOLOGRAM_PENDING. */
@@ -17,7 +20,7 @@ static bool settle(work *w, int32_t status, hologram_event event) {
 }
 
 /* transfer(buffer, offset, bytes, host, to_host, stream, owner, later): copies between a buffer and the host's memory, of
-   which owner is kept until it is used no more. With later it gives the event or 0, and else when the copy is done. */
+   which owner is kept until it is used no more: None when the copy is done. With later the event's owner, or None. */
 static py_object *transfer(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "transfer"};
   uint64_t buffer, host, stream;
@@ -25,6 +28,7 @@ static py_object *transfer(py_object *self, py_object *const *args, ptrdiff_t n)
   hologram_deleter deleter = NULL;
   void *context = NULL;
   hologram_event event = 0;
+  py_owner *made = NULL;
   bool later;
   int32_t status, flags;
   (void)self;
@@ -37,26 +41,28 @@ static py_object *transfer(py_object *self, py_object *const *args, ptrdiff_t n)
   flags = (args[4] == py._Py_TrueStruct ? HOLOGRAM_TO_HOST : 0) | (later ? HOLOGRAM_LATER : 0);
   hologram_drain();
   sequence_spoil();
-  if (!work_begin(&c.work)) return native_refused(&c);
+  if (later && !(made = hologram_owner_new(OWNED_event))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    if (made) py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
   c.owner = NULL; /* the library's, whatever comes of it */
-  status = hologram_buffer_transfer(buffer, offset, bytes, (void *)(uintptr_t)host, flags, stream, deleter, context, &event);
-  if (!later) return settle(&c.work, status, event) ? py_none() : NULL;
-  if (!work_end(&c.work, status == HOLOGRAM_PENDING ? HOLOGRAM_OK : status)) return NULL;
-  return event_of(status == HOLOGRAM_PENDING ? status : HOLOGRAM_OK, event);
+  status = hologram_buffer_transfer(buffer, offset, bytes, (void *)(uintptr_t)host, flags, stream, deleter, context,
+                                    later ? &made->handle : &event);
+  if (later) return event_of(&c.work, status, made);
+  return settle(&c.work, status, event) ? py_none() : NULL;
 }
 
-/* outcome(executor): the event of all work of an executor so far, or 0. */
+/* outcome(executor): the owner of the event of all work of an executor so far, or None. */
 static py_object *outcome_of(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "outcome"};
   uint64_t executor;
-  hologram_event event = 0;
-  int32_t status;
+  py_owner *made;
   (void)self;
-  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return NULL;
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_executor_outcome(executor, &event);
-  if (!work_end(&c.work, status == HOLOGRAM_PENDING ? HOLOGRAM_OK : status)) return NULL;
-  return event_of(status, event);
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor) || !(made = hologram_owner_new(OWNED_event))) return NULL;
+  if (work_begin(&c.work)) return event_of(&c.work, hologram_executor_outcome(executor, &made->handle), made);
+  py.Py_DecRef((py_object *)made);
+  return NULL;
 }
 
 typedef int32_t look(uint64_t handle, int32_t milliseconds);
@@ -85,15 +91,6 @@ static py_object *event_wait(py_object *self, py_object *const *args, ptrdiff_t 
 static py_object *mark_wait(py_object *self, py_object *const *args, ptrdiff_t n) {
   (void)self;
   return waited("mark_wait", hologram_mark_wait, args, n);
-}
-
-/* event_free(event): frees it; its work goes on. */
-static py_object *event_free(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "event_free"};
-  uint64_t event;
-  (void)self;
-  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "event", &event)) return NULL;
-  return work_check(hologram_event_free(event)) ? py_none() : NULL;
 }
 
 /* later(signature, positional, names, values): calls the operation of a signature, which waits for no number: its result,
@@ -130,7 +127,7 @@ static py_object *later(py_object *self, py_object *const *args, ptrdiff_t n) {
 static py_method methods[] = {
     {"transfer", (void *)transfer, PY_FASTCALL, NULL},     {"outcome", (void *)outcome_of, PY_FASTCALL, NULL},
     {"event_wait", (void *)event_wait, PY_FASTCALL, NULL}, {"mark_wait", (void *)mark_wait, PY_FASTCALL, NULL},
-    {"event_free", (void *)event_free, PY_FASTCALL, NULL}, {"later", (void *)later, PY_FASTCALL, NULL},
+    {"later", (void *)later, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -68,17 +68,26 @@ struct hologram_gate *hologram_gate_of(py_handle *executor, uint64_t stream, boo
   return executor->gates[stream].gate;
 }
 
-static void give_back(py_object *self) {
+void hologram_give_back(py_object *self) {
   py_object *type = self->type;
   ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
   py.Py_DecRef(type);
 }
 
+/* What an executor or a program has, which is its no more. */
+static py_owner release(py_handle *h) {
+  py_owner was = {.handle = h->freed ? 0 : h->handle, .kind = hologram_is_program((py_object *)h) ? OWNED_program : OWNED_executor};
+  h->freed = h->handle != 0;
+  return was;
+}
+
 static void handle_dealloc(py_object *self) {
   py_handle *h = (py_handle *)self;
+  py_owner was = release(h);
+  hologram_owned_end(&was);
   if (h->plan) py.Py_DecRef(h->plan);
   h->plan = NULL;
-  give_back(self);
+  hologram_give_back(self);
 }
 
 static int buffer_traverse(py_object *self, py_visit visit, void *context) {
@@ -121,13 +130,13 @@ static void buffer_dealloc(py_object *self) {
   drop(&b->shape);
   drop(&b->tensor);
   free(b->seen);
-  give_back(self);
+  hologram_give_back(self);
 }
 
 static py_member handle_members[] = {
-    {"handle", PY_MEMBER_ULONGLONG, offsetof(py_handle, handle), 0, "The handle in the C ABI; positive."},
+    {"handle", PY_MEMBER_ULONGLONG, offsetof(py_handle, handle), PY_MEMBER_READONLY, "The handle in the C ABI; positive."},
     {"_plan", PY_MEMBER_OBJECT, offsetof(py_handle, plan), 0, NULL},
-    {"_freed", PY_MEMBER_BOOL, offsetof(py_handle, freed), 0, NULL},
+    {"_freed", PY_MEMBER_BOOL, offsetof(py_handle, freed), PY_MEMBER_READONLY, NULL},
     {"_host_visible", PY_MEMBER_BOOL, offsetof(py_handle, host_visible), 0, NULL},
     {"_asynchronous", PY_MEMBER_BOOL, offsetof(py_handle, asynchronous), 0, NULL},
     {"_device_type", PY_MEMBER_INT, offsetof(py_handle, device_type), 0, NULL},
@@ -162,24 +171,28 @@ static py_array *make(py_object *executor, uint64_t handle, py_object *dtype, py
   return b;
 }
 
-/* buffer(executor, handle, dtype, shape, code, boolean, tensor): a Buffer, which owns the handle. tensor is the one of
-   torch's that the memory is of, or None. */
+/* buffer(executor, owner, dtype, shape, code, boolean, tensor): a Buffer, which owns from now on the handle that owner had.
+   tensor is the one of torch's that the memory is of, or None. */
 static py_object *new_buffer(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "buffer"};
   uint64_t handle;
   int64_t size = 1, length;
   int32_t code;
   py_array *b;
+  py_owner *owner;
   (void)self;
-  if (!native_count(&c, n, 7) || !native_u64(&c, args[1], "handle", &handle) || !native_i32(&c, args[4], "code", &code)) return NULL;
-  if (!hologram_is_executor(args[0]) || args[3]->type != py.PyTuple_Type) {
-    py.PyErr_SetString(py.PyExc_TypeError, "buffer: expected an executor and a tuple");
+  if (!native_count(&c, n, 7) || !native_i32(&c, args[4], "code", &code)) return NULL;
+  owner = (py_owner *)args[1];
+  if (!hologram_is_executor(args[0]) || !hologram_is_owner(args[1]) || owner->kind != OWNED_buffer || args[3]->type != py.PyTuple_Type) {
+    py.PyErr_SetString(py.PyExc_TypeError, "buffer: expected an executor, a buffer's owner and a tuple");
     return NULL;
   }
   for (ptrdiff_t i = 0; i < py.PyTuple_Size(args[3]); i++) {
     if (!native_i64(&c, py.PyTuple_GetItem(args[3], i), "shape", &length)) return NULL;
     size *= length;
   }
+  handle = owner->handle;
+  owner->handle = 0;
   b = make(args[0], handle, args[2], args[3], size, code, args[5] == py._Py_TrueStruct);
   if (b && args[6] != py._Py_NoneStruct) py.Py_IncRef(b->tensor = args[6]);
   return (py_object *)b;
@@ -191,9 +204,12 @@ static bool fresh(py_object *executor, int64_t size, int32_t code, int32_t flags
   int32_t status = hologram_buffer_allocate(owner, size, code, flags | HOLOGRAM_TRY, handle);
   if (status == HOLOGRAM_BUSY) {
     work w = {.failure = NULL};
+    *handle = 0;
     if (!work_begin(&w)) return false;
     status = hologram_buffer_allocate(owner, size, code, flags, handle);
-    return work_end(&w, status);
+    if (work_end(&w, status)) return true;
+    if (*handle) hologram_buffer_done(*handle); /* what a signal handler raised is no status */
+    return false;
   }
   return work_check(status);
 }
@@ -321,22 +337,44 @@ static py_object *gone(py_object *self, py_object *const *args, ptrdiff_t n) {
   return py.PyBool_FromLong(n == 1 && hologram_is_buffer(args[0]) && hologram_buffer_gone((py_array *)args[0]));
 }
 
-/* finish(object): marks an executor or a program that has a handle freed; whether it was not, which one of several that ask
-   is told. */
-static py_object *finish(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "finish"};
+/* adopt(object, owner): makes an executor or a program own what owner had, and owner what that had before, if it was not
+   freed. */
+static py_object *adopt(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "adopt"};
   py_handle *h;
-  bool first;
+  py_owner *owner, was;
+  (void)self;
+  if (!native_count(&c, n, 2)) return NULL;
+  h = (py_handle *)args[0];
+  owner = (py_owner *)args[1];
+  if (!hologram_is_owner(args[1]) || !(owner->kind == OWNED_program ? hologram_is_program(args[0]) : owner->kind == OWNED_executor && hologram_is_executor(args[0]))) {
+    py.PyErr_SetString(py.PyExc_TypeError, "adopt: expected an executor or a program, and an owner of such a handle");
+    return NULL;
+  }
+  was = release(h);
+  h->handle = owner->handle;
+  h->freed = 0;
+  owner->handle = was.handle;
+  return py_none();
+}
+
+/* end(object): frees an executor or a program; whether this did, which one of several that ask is told. Of an executor the
+   first error of work whose outcome nobody has seen is raised. */
+static py_object *end_handle(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "end"};
+  py_owner was;
   (void)self;
   if (!native_count(&c, n, 1)) return NULL;
   if (!hologram_is_executor(args[0]) && !hologram_is_program(args[0])) {
-    py.PyErr_SetString(py.PyExc_TypeError, "finish: expected an executor or a program");
+    py.PyErr_SetString(py.PyExc_TypeError, "end: expected an executor or a program");
     return NULL;
   }
-  h = (py_handle *)args[0];
-  first = h->handle && !h->freed;
-  if (first) h->freed = 1;
-  return py.PyBool_FromLong(first);
+  hologram_drain();
+  was = release((py_handle *)args[0]);
+  if (was.kind == OWNED_program) {
+    hologram_owned_end(&was);
+  } else if (was.handle && !(work_begin(&c.work) && work_end(&c.work, hologram_executor_free(was.handle)))) return NULL;
+  return py.PyBool_FromLong(was.handle != 0);
 }
 
 /* classes(Executor, Program, Buffer): those that derive from the bases. */
@@ -354,7 +392,8 @@ static py_object *classes(py_object *self, py_object *const *args, ptrdiff_t n) 
 static py_method methods[] = {
     {"buffer", (void *)new_buffer, PY_FASTCALL, NULL},
     {"gone", (void *)gone, PY_FASTCALL, NULL},
-    {"finish", (void *)finish, PY_FASTCALL, NULL},
+    {"adopt", (void *)adopt, PY_FASTCALL, NULL},
+    {"end", (void *)end_handle, PY_FASTCALL, NULL},
     {"classes", (void *)classes, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -86,28 +86,22 @@ static py_object *py_executor_new(py_object *self, py_object *const *args, ptrdi
   native c = {.name = "executor_new"};
   int32_t status;
   const char *backend = NULL;
-  hologram_executor executor_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_text(&c, args[0], "backend", &backend)) return native_refused(&c);
   hologram_drain();
   hologram_hold_environment();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_executor_new(backend, &executor_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(executor_out);
-}
-
-static py_object *py_executor_free(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "executor_free"};
-  int32_t status;
-  hologram_executor executor = 0;
-  (void)self, (void)args;
-  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
-  hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_executor_free(executor);
-  if (!native_end(&c, status, false)) return NULL;
-  return py_none();
+  if (!(made = hologram_owner_new(OWNED_executor))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
+  status = hologram_executor_new(backend, &made->handle);
+  if (!native_end(&c, status, false)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_executor_describe(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -244,14 +238,21 @@ static py_object *py_buffer_allocate(py_object *self, py_object *const *args, pt
   int64_t length = 0;
   int32_t dtype = 0;
   int32_t flags = 0;
-  hologram_buffer buffer_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 4) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "length", &length) || !native_i32(&c, args[2], "dtype", &dtype) || !native_i32(&c, args[3], "flags", &flags)) return native_refused(&c);
   hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_buffer_allocate(executor, length, dtype, flags, &buffer_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(buffer_out);
+  if (!(made = hologram_owner_new(OWNED_buffer))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
+  status = hologram_buffer_allocate(executor, length, dtype, flags, &made->handle);
+  if (!native_end(&c, status, false)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_buffer_allocate_boundary(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -262,14 +263,21 @@ static py_object *py_buffer_allocate_boundary(py_object *self, py_object *const 
   int64_t width = 0;
   int64_t height = 0;
   int32_t dtype = 0;
-  hologram_buffer buffer_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 5) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "class_index", &class_index) || !native_i64(&c, args[2], "width", &width) || !native_i64(&c, args[3], "height", &height) || !native_i32(&c, args[4], "dtype", &dtype)) return native_refused(&c);
   hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_buffer_allocate_boundary(executor, class_index, width, height, dtype, &buffer_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(buffer_out);
+  if (!(made = hologram_owner_new(OWNED_buffer))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
+  status = hologram_buffer_allocate_boundary(executor, class_index, width, height, dtype, &made->handle);
+  if (!native_end(&c, status, false)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_buffer_wrap(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -284,14 +292,21 @@ static py_object *py_buffer_wrap(py_object *self, py_object *const *args, ptrdif
   int32_t flags = 0;
   hologram_deleter deleter = NULL;
   void *context = NULL;
-  hologram_buffer buffer_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 8) || !native_u64(&c, args[0], "executor", &executor) || !native_memory(&c, args[1], "data", false, &data) || !native_i32(&c, args[2], "dtype", &dtype) || !native_i32(&c, args[3], "rank", &rank) || !native_sizes(&c, args[4], "shape", &shape) || !native_sizes(&c, args[5], "strides", &strides) || !native_i32(&c, args[6], "flags", &flags) || !native_owner(&c, args[7], &deleter, &context)) return native_refused(&c);
   hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_buffer_wrap(executor, data, dtype, rank, shape, strides, flags, deleter, context, &buffer_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(buffer_out);
+  if (!(made = hologram_owner_new(OWNED_buffer))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
+  status = hologram_buffer_wrap(executor, data, dtype, rank, shape, strides, flags, deleter, context, &made->handle);
+  if (!native_end(&c, status, false)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_buffer_view(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -302,13 +317,17 @@ static py_object *py_buffer_view(py_object *self, py_object *const *args, ptrdif
   int32_t rank = 0;
   const int64_t *shape = NULL;
   const int64_t *strides = NULL;
-  hologram_buffer view_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 5) || !native_u64(&c, args[0], "buffer", &buffer) || !native_i64(&c, args[1], "offset", &offset) || !native_i32(&c, args[2], "rank", &rank) || !native_sizes(&c, args[3], "shape", &shape) || !native_sizes(&c, args[4], "strides", &strides)) return native_refused(&c);
   hologram_drain();
-  status = hologram_buffer_view(buffer, offset, rank, shape, strides, &view_out);
-  if (!native_end(&c, status, true)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(view_out);
+  if (!(made = hologram_owner_new(OWNED_buffer))) return native_refused(&c);
+  status = hologram_buffer_view(buffer, offset, rank, shape, strides, &made->handle);
+  if (!native_end(&c, status, true)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_buffer_free(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -423,25 +442,17 @@ static py_object *py_buffer_lease(py_object *self, py_object *const *args, ptrdi
   native c = {.name = "buffer_lease"};
   int32_t status;
   hologram_buffer buffer = 0;
-  hologram_lease lease_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "buffer", &buffer)) return native_refused(&c);
   hologram_drain();
-  status = hologram_buffer_lease(buffer, &lease_out);
-  if (!native_end(&c, status, true)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(lease_out);
-}
-
-static py_object *py_lease_free(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "lease_free"};
-  int32_t status;
-  hologram_lease lease = 0;
-  (void)self, (void)args;
-  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "lease", &lease)) return native_refused(&c);
-  hologram_drain();
-  status = hologram_lease_free(lease);
-  if (!native_end(&c, status, true)) return NULL;
-  return py_none();
+  if (!(made = hologram_owner_new(OWNED_lease))) return native_refused(&c);
+  status = hologram_buffer_lease(buffer, &made->handle);
+  if (!native_end(&c, status, true)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_program_assemble(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -450,14 +461,21 @@ static py_object *py_program_assemble(py_object *self, py_object *const *args, p
   const char *file = NULL;
   const char *text = NULL;
   size_t size = 0;
-  hologram_program program_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 3) || !native_text(&c, args[0], "file", &file) || !native_text(&c, args[1], "text", &text) || !native_size(&c, args[2], "size", &size)) return native_refused(&c);
   hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_program_assemble(file, text, size, &program_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(program_out);
+  if (!(made = hologram_owner_new(OWNED_program))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
+  status = hologram_program_assemble(file, text, size, &made->handle);
+  if (!native_end(&c, status, false)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_program_decode(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -465,26 +483,21 @@ static py_object *py_program_decode(py_object *self, py_object *const *args, ptr
   int32_t status;
   void *data = NULL;
   size_t size = 0;
-  hologram_program program_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_memory(&c, args[0], "data", false, &data) || !native_size(&c, args[1], "size", &size)) return native_refused(&c);
   hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_program_decode(data, size, &program_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(program_out);
-}
-
-static py_object *py_program_free(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "program_free"};
-  int32_t status;
-  hologram_program program = 0;
-  (void)self, (void)args;
-  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "program", &program)) return native_refused(&c);
-  hologram_drain();
-  status = hologram_program_free(program);
-  if (!native_end(&c, status, true)) return NULL;
-  return py_none();
+  if (!(made = hologram_owner_new(OWNED_program))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
+  status = hologram_program_decode(data, size, &made->handle);
+  if (!native_end(&c, status, false)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_program_describe(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -613,13 +626,17 @@ static py_object *py_profile_start(py_object *self, py_object *const *args, ptrd
   native c = {.name = "profile_start"};
   int32_t status;
   int64_t limit = 0;
-  hologram_profile profile_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_i64(&c, args[0], "limit", &limit)) return native_refused(&c);
   hologram_drain();
-  status = hologram_profile_start(limit, &profile_out);
-  if (!native_end(&c, status, true)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(profile_out);
+  if (!(made = hologram_owner_new(OWNED_profile))) return native_refused(&c);
+  status = hologram_profile_start(limit, &made->handle);
+  if (!native_end(&c, status, true)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_profile_stop(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -661,18 +678,6 @@ static py_object *py_profile_trace(py_object *self, py_object *const *args, ptrd
   return native_give_text(text, size);
 }
 
-static py_object *py_profile_free(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "profile_free"};
-  int32_t status;
-  hologram_profile profile = 0;
-  (void)self, (void)args;
-  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "profile", &profile)) return native_refused(&c);
-  hologram_drain();
-  status = hologram_profile_free(profile);
-  if (!native_end(&c, status, true)) return NULL;
-  return py_none();
-}
-
 static py_object *py_executor_stream(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "executor_stream"};
   int32_t status;
@@ -684,34 +689,6 @@ static py_object *py_executor_stream(py_object *self, py_object *const *args, pt
   status = hologram_executor_stream(executor, &stream_out);
   if (!native_end(&c, status, true)) return NULL;
   return py.PyLong_FromLongLong(stream_out);
-}
-
-static py_object *py_stream_new(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "stream_new"};
-  int32_t status;
-  hologram_executor executor = 0;
-  uint64_t stream_out = 0;
-  (void)self, (void)args;
-  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
-  hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_stream_new(executor, &stream_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromLongLong(stream_out);
-}
-
-static py_object *py_stream_free(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "stream_free"};
-  int32_t status;
-  hologram_executor executor = 0;
-  uint64_t stream = 0;
-  (void)self, (void)args;
-  if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_u64(&c, args[1], "stream", &stream)) return native_refused(&c);
-  hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_stream_free(executor, stream);
-  if (!native_end(&c, status, false)) return NULL;
-  return py_none();
 }
 
 static py_object *py_executor_locate(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -734,14 +711,21 @@ static py_object *py_host_allocate(py_object *self, py_object *const *args, ptrd
   int32_t status;
   hologram_executor executor = 0;
   int64_t bytes = 0;
-  hologram_lease lease_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "bytes", &bytes)) return native_refused(&c);
   hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_host_allocate(executor, bytes, &lease_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(lease_out);
+  if (!(made = hologram_owner_new(OWNED_lease))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
+  status = hologram_host_allocate(executor, bytes, &made->handle);
+  if (!native_end(&c, status, false)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_lease_address(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -778,14 +762,21 @@ static py_object *py_mark_record(py_object *self, py_object *const *args, ptrdif
   int32_t status;
   hologram_executor executor = 0;
   uint64_t stream = 0;
-  hologram_mark mark_out = 0;
+  py_owner *made;
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_u64(&c, args[1], "stream", &stream)) return native_refused(&c);
   hologram_drain();
-  if (!work_begin(&c.work)) return native_refused(&c);
-  status = hologram_mark_record(executor, stream, &mark_out);
-  if (!native_end(&c, status, false)) return NULL;
-  return py.PyLong_FromUnsignedLongLong(mark_out);
+  if (!(made = hologram_owner_new(OWNED_mark))) return native_refused(&c);
+  if (!work_begin(&c.work)) {
+    py.Py_DecRef((py_object *)made);
+    return native_refused(&c);
+  }
+  status = hologram_mark_record(executor, stream, &made->handle);
+  if (!native_end(&c, status, false)) {
+    py.Py_DecRef((py_object *)made);
+    return NULL;
+  }
+  return (py_object *)made;
 }
 
 static py_object *py_mark_elapsed(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -820,18 +811,6 @@ static py_object *py_mark_await(py_object *self, py_object *const *args, ptrdiff
   return py_none();
 }
 
-static py_object *py_mark_free(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "mark_free"};
-  int32_t status;
-  hologram_mark mark = 0;
-  (void)self, (void)args;
-  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "mark", &mark)) return native_refused(&c);
-  hologram_drain();
-  status = hologram_mark_free(mark);
-  if (!native_end(&c, status, true)) return NULL;
-  return py_none();
-}
-
 py_method hologram_generated[] = {
     {"abi_version", (void *)py_abi_version, PY_FASTCALL, NULL},
     {"version", (void *)py_version, PY_FASTCALL, NULL},
@@ -841,7 +820,6 @@ py_method hologram_generated[] = {
     {"clear_all", (void *)py_clear_all, PY_FASTCALL, NULL},
     {"object_count", (void *)py_object_count, PY_FASTCALL, NULL},
     {"executor_new", (void *)py_executor_new, PY_FASTCALL, NULL},
-    {"executor_free", (void *)py_executor_free, PY_FASTCALL, NULL},
     {"executor_describe", (void *)py_executor_describe, PY_FASTCALL, NULL},
     {"executor_synchronize", (void *)py_executor_synchronize, PY_FASTCALL, NULL},
     {"executor_cancel", (void *)py_executor_cancel, PY_FASTCALL, NULL},
@@ -863,10 +841,8 @@ py_method hologram_generated[] = {
     {"buffer_fill", (void *)py_buffer_fill, PY_FASTCALL, NULL},
     {"buffer_copy", (void *)py_buffer_copy, PY_FASTCALL, NULL},
     {"buffer_lease", (void *)py_buffer_lease, PY_FASTCALL, NULL},
-    {"lease_free", (void *)py_lease_free, PY_FASTCALL, NULL},
     {"program_assemble", (void *)py_program_assemble, PY_FASTCALL, NULL},
     {"program_decode", (void *)py_program_decode, PY_FASTCALL, NULL},
-    {"program_free", (void *)py_program_free, PY_FASTCALL, NULL},
     {"program_describe", (void *)py_program_describe, PY_FASTCALL, NULL},
     {"program_slot", (void *)py_program_slot, PY_FASTCALL, NULL},
     {"program_param", (void *)py_program_param, PY_FASTCALL, NULL},
@@ -876,10 +852,7 @@ py_method hologram_generated[] = {
     {"profile_start", (void *)py_profile_start, PY_FASTCALL, NULL},
     {"profile_stop", (void *)py_profile_stop, PY_FASTCALL, NULL},
     {"profile_trace", (void *)py_profile_trace, PY_FASTCALL, NULL},
-    {"profile_free", (void *)py_profile_free, PY_FASTCALL, NULL},
     {"executor_stream", (void *)py_executor_stream, PY_FASTCALL, NULL},
-    {"stream_new", (void *)py_stream_new, PY_FASTCALL, NULL},
-    {"stream_free", (void *)py_stream_free, PY_FASTCALL, NULL},
     {"executor_locate", (void *)py_executor_locate, PY_FASTCALL, NULL},
     {"host_allocate", (void *)py_host_allocate, PY_FASTCALL, NULL},
     {"lease_address", (void *)py_lease_address, PY_FASTCALL, NULL},
@@ -887,6 +860,5 @@ py_method hologram_generated[] = {
     {"mark_record", (void *)py_mark_record, PY_FASTCALL, NULL},
     {"mark_elapsed", (void *)py_mark_elapsed, PY_FASTCALL, NULL},
     {"mark_await", (void *)py_mark_await, PY_FASTCALL, NULL},
-    {"mark_free", (void *)py_mark_free, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// byHand are the functions whose builtins python_plain.c, python_dlpack.c and
-// python_future.c hold, and those that only C frames use.
+// byHand are the functions whose builtins python_plain.c, python_dlpack.c, python_future.c
+// and python_owner.c hold, and those that only C frames use.
 var byHand = map[string]bool{
 	"call": true, "launch_batch": true, "prepare_batch": true, "result": true, "trace": true,
 	"event_wait": true, "event_cancel": true, "event_free": true,
-	"mark_wait": true, "buffer_transfer": true, "executor_outcome": true,
+	"mark_wait": true, "buffer_transfer": true, "executor_outcome": true, "stream_new": true, "stream_free": true,
+	"executor_free": true, "program_free": true, "lease_free": true, "profile_free": true, "mark_free": true,
 	"buffer_to_dlpack": true, "buffer_lend": true, "buffer_from_dlpack": true, "dlpack_free": true,
 }
 
@@ -22,6 +23,7 @@ var handles = map[string]bool{
 // builtin is the C text of one builtin as it grows.
 type builtin struct {
 	locals, take, results []string
+	owns                  string   // the kind of the handle that is its result: an owner has it from the first
 	args                  []string // of the library's function
 	taken                 int      // of Python's arguments
 	event, text           bool
@@ -64,11 +66,16 @@ func (b *builtin) add(params []param) (int, error) {
 		}
 		b.takes("native_"+taker+"(&c, %s, %s, &%s)", p.name)
 		b.args = append(b.args, p.name)
-	case strings.HasSuffix(p.name, "_out") && stars == 1 && (handles[base] || takers[base] != ""):
+	case strings.HasSuffix(p.name, "_out") && stars == 1 && handles[base]:
+		b.locals = append(b.locals, "py_owner *made;")
+		b.owns = strings.TrimPrefix(base, cPrefix)
+		b.args = append(b.args, "&made->handle")
+		b.results = append(b.results, "(py_object *)made")
+	case strings.HasSuffix(p.name, "_out") && stars == 1 && takers[base] != "":
 		local(base+" ", "0")
 		b.args = append(b.args, "&"+p.name)
 		made := "PyLong_FromLongLong"
-		if handles[base] || base == "size_t" {
+		if base == "size_t" {
 			made = "PyLong_FromUnsignedLongLong"
 		}
 		b.results = append(b.results, fmt.Sprintf("py.%s(%s)", made, p.name))
@@ -120,8 +127,14 @@ func (b *builtin) function(f *function) string {
 	if f.opens {
 		line("hologram_hold_environment();")
 	}
+	refused, failed := "return native_refused(&c);", "return NULL;"
+	if b.owns != "" {
+		line("if (!(made = hologram_owner_new(OWNED_%s))) return native_refused(&c);", b.owns)
+		refused = "{\n    py.Py_DecRef((py_object *)made);\n    return native_refused(&c);\n  }"
+		failed = "{\n    py.Py_DecRef((py_object *)made);\n    return NULL;\n  }"
+	}
 	if !f.quick {
-		line("if (!work_begin(&c.work)) return native_refused(&c);")
+		line("if (!work_begin(&c.work)) %s", refused)
 	}
 	if b.text {
 		// The second round has room enough, but for a profile's text that another thread took meanwhile.
@@ -140,7 +153,6 @@ func (b *builtin) function(f *function) string {
 	if b.event {
 		line("atomic_store(&c.work.event, event);")
 	}
-	failed := "return NULL;"
 	if b.text {
 		failed = "{\n    free(text);\n    return NULL;\n  }"
 	}

@@ -11,11 +11,12 @@ from hologram import stream as streams
 from hologram._arguments import integer, integers
 from hologram._dtypes import code_of, dtype_of, refuse_mask, scalar_bits
 from hologram._ffi import PLACE_LOCKED, Place, described, native
-from hologram.errors import DTypeError, HologramError, InvalidArgumentError
+from hologram.errors import DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hologram._ffi import Owner
     from hologram.buffer import Buffer
     from hologram.executor import Executor
 
@@ -30,17 +31,11 @@ _SMALL = 4 << 20
 class Lease:
     """Keeps memory alive for an array that sees it; numpy holds this object as the array's base."""
 
-    __slots__ = ("__array_interface__", "_handle")
+    __slots__ = ("__array_interface__", "_owner")
 
-    def __init__(self, handle: int, interface: dict[str, Any]) -> None:
-        self._handle = handle
+    def __init__(self, owner: Owner, interface: dict[str, Any]) -> None:
+        self._owner = owner
         self.__array_interface__ = interface
-
-    def __del__(self, free: Any = native.lease_free) -> None:
-        try:
-            free(self._handle)
-        except HologramError:
-            pass  # in a fork's child; or clear_all was faster
 
 
 def pinned_empty(
@@ -81,10 +76,10 @@ def pinned_empty(
     count = math.prod(sizes)
     if executor is None or executor.host_visible or not count:
         return np.empty(sizes, found)
-    handle = native.host_allocate(executor, count * found.itemsize)
-    address = int(native.lease_address(handle))
+    owner = native.host_allocate(executor, count * found.itemsize)
+    address = int(native.lease_address(owner))
     interface = {"version": 3, "data": (address, False), "shape": (count * found.itemsize,), "typestr": "|u1"}
-    return np.asarray(Lease(handle, interface)).view(found).reshape(sizes)
+    return np.asarray(Lease(owner, interface)).view(found).reshape(sizes)
 
 
 def is_pinned(executor: Executor, array: Array) -> bool:
@@ -113,17 +108,17 @@ def check_source(buffer: Buffer, array: Any, what: str = "from_numpy") -> Array:
     return np.ascontiguousarray(array)
 
 
-def write(buffer: Buffer, packed: Array, stream: Any = None, later: bool = False) -> int:
-    """Copy a contiguous array's bytes, as many as the buffer has, into a buffer; with later return the event, or 0."""
+def write(buffer: Buffer, packed: Array, stream: Any = None, later: bool = False) -> Optional[Owner]:
+    """Copy a contiguous array's bytes, as many as the buffer has, into a buffer; with later return the copy's event."""
     number = streams.number_of(stream, buffer.executor, "from_numpy: ")
     if not buffer.contiguous:
         with buffer.executor.allocate(buffer.size, buffer.dtype, zero=False) as whole:
-            event = write(whole, packed, stream, later)
+            going = write(whole, packed, stream, later)
             copy(buffer, whole, stream)
-        return event
-    event = native.transfer(buffer, 0, packed.nbytes, packed.ctypes.data, False, number, packed, later)
+        return going
+    event: Optional[Owner] = native.transfer(buffer, 0, packed.nbytes, packed.ctypes.data, False, number, packed, later)
     buffer._wrote()
-    return int(event or 0)
+    return event
 
 
 def target(buffer: Buffer, out: Any) -> Array:
@@ -148,8 +143,8 @@ def target(buffer: Buffer, out: Any) -> Array:
     return out
 
 
-def read(buffer: Buffer, out: Array, stream: Any = None, later: bool = False) -> int:
-    """Copy a buffer to an array of its shape; with later return the event, or 0 if the copy is done."""
+def read(buffer: Buffer, out: Array, stream: Any = None, later: bool = False) -> Optional[Owner]:
+    """Copy a buffer to an array of its shape; with later return the copy's event, None if it is done."""
     executor = buffer.executor
     if not buffer.contiguous:
         with executor.allocate(buffer.size, buffer.dtype, zero=False) as whole, whole.view(buffer.shape) as view:
@@ -159,14 +154,15 @@ def read(buffer: Buffer, out: Array, stream: Any = None, later: bool = False) ->
         packed = np.empty(out.shape, out.dtype)
         read(buffer, packed, stream)
         out[...] = packed
-        return 0
+        return None
     number = streams.number_of(stream, executor, "to_numpy: ")
     later = later and (out.nbytes <= _SMALL or is_pinned(executor, out))
     arguments = (buffer, 0, out.nbytes, out.ctypes.data, True, number, out, later)
     if later:
-        return int(native.transfer(*arguments))
+        event: Optional[Owner] = native.transfer(*arguments)
+        return event
     executor._await(native.transfer, *arguments)
-    return 0
+    return None
 
 
 def copy(to: Buffer, source: Buffer, stream: Any = None) -> None:

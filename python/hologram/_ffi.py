@@ -241,8 +241,11 @@ if TYPE_CHECKING:
     class ExecutorBase:
         """What Executor derives from: its handle, where C finds it."""
 
-        handle: int
-        _freed: bool
+        @property
+        def handle(self) -> int: ...
+        @property
+        def _freed(self) -> bool: ...
+
         _host_visible: bool
         _asynchronous: bool
         _device_type: int
@@ -255,6 +258,15 @@ if TYPE_CHECKING:
         handle: int
         _freed: bool
         _plan: object
+
+    class Owner:
+        """What owns a handle until an object of ours does, or for good: the handle is freed when this is dropped.
+
+        Functions of the library that make something return one, since a signal handler's exception would lose a number
+        between its return and whatever is done with it.
+        """
+
+        handle: int
 
     class BufferBase:
         """What Buffer derives from; only the library sets what it has."""
@@ -275,7 +287,7 @@ if TYPE_CHECKING:
 
 else:
     ExecutorBase, ProgramBase, BufferBase = native.ExecutorBase, native.ProgramBase, native.BufferBase
-    KernelBase = native.KernelBase
+    KernelBase, Owner = native.KernelBase, native.Owner
 
 if sys.version_info < (3, 10) and sys.platform != "win32":
     import _signal

@@ -301,11 +301,7 @@ class Operands:
 
     def _behind(self, stream: int, other: int) -> None:
         """Have a stream wait for what was queued on another so far."""
-        mark = native.mark_record(self._executor, other)
-        try:
-            native.mark_await(self._executor, mark, stream)
-        finally:
-            native.mark_free(mark)
+        native.mark_await(self._executor, native.mark_record(self._executor, other), stream)
 
     def __enter__(self) -> Operands:
         """Return the operands."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Union
 
+    from hologram._ffi import Owner
+
     Path = Union[str, os.PathLike[str]]
 
 __all__ = ["Profile", "profile"]
@@ -57,7 +59,7 @@ class Profile:
     Its ``events``, ``table()`` and ``save(path)`` may be used in the block, too, for what has happened so far.
     """
 
-    _handle = 0  # while it goes on
+    _owner: Optional[Owner] = None  # while it goes on
 
     def __init__(self, path: Optional[Path] = None, *, table: bool = True, limit: int = 262_144) -> None:
         """Do what ``profile`` does."""
@@ -84,7 +86,7 @@ class Profile:
             raise RuntimeError("a profile is begun once; make another one")
         if self._path is not None:
             self._may_write(self._path)
-        self._handle = native.profile_start(self._limit)
+        self._owner = native.profile_start(self._limit)
         self._pid = os.getpid()
         return self
 
@@ -137,21 +139,15 @@ class Profile:
             if raises:
                 raise
 
-    def __del__(self) -> None:
-        """End it if nobody did, without a word."""
-        if self._handle and os.getpid() == self._pid:
-            native.profile_free(self._handle)
-
     def _end(self, patience: float) -> None:
         """Stop, and wait so many seconds for what devices have queued."""
         until = time.monotonic() + patience
         try:
-            while native.profile_stop(self._handle) and time.monotonic() < until:
+            while native.profile_stop(self._owner) and time.monotonic() < until:
                 time.sleep(0.0005)
         finally:
-            self._text = native.profile_trace(self._handle)
-            handle, self._handle = self._handle, 0
-            native.profile_free(handle)
+            self._text = native.profile_trace(self._owner)
+            self._owner = None
 
     def _file(self) -> dict[str, Any]:
         """Return the trace so far."""
@@ -160,13 +156,13 @@ class Profile:
         if not self._pid:
             raise RuntimeError("the profile has not begun: use it in a with statement")
         file: dict[str, Any] = json.loads(self._json())
-        if not self._handle:
+        if self._owner is None:
             self._parsed = file
         return file
 
     def _json(self) -> bytes:
-        if self._handle and os.getpid() == self._pid:
-            text: bytes = native.profile_trace(self._handle)
+        if self._owner is not None and os.getpid() == self._pid:
+            text: bytes = native.profile_trace(self._owner)
             return text
         return self._text or b'{"traceEvents":[],"otherData":{"dropped":0}}'
 

@@ -56,8 +56,8 @@ def wrap(executor: Executor, array: Any) -> Buffer:
     strides = None if array.flags.c_contiguous else _steps(array.strides, array.itemsize)
     flags = 0 if array.flags.writeable else READ_ONLY
     address = array.__array_interface__["data"][0]
-    handle = native.buffer_wrap(executor, address, code, array.ndim, array.shape, strides, flags, owner)
-    return executor._buffer(handle, array.dtype, array.shape)
+    made = native.buffer_wrap(executor, address, code, array.ndim, array.shape, strides, flags, owner)
+    return executor._buffer(made, array.dtype, array.shape)
 
 
 def _steps(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -143,15 +143,11 @@ def _by_dlpack(executor: Executor, source: Any, given: Any, ask: dict[str, Any])
         capsule = source.__dlpack__(**ask)
     if type(capsule).__name__ != "PyCapsule":
         raise BufferError(f"{type(source).__name__}.__dlpack__() is {shown(capsule)}; expected a DLPack capsule")
-    handle, boolean = native.from_capsule(executor, capsule)
-    try:
-        info = described(BufferInfo, native.buffer_describe, handle)
-        dtype = np.dtype(bool) if boolean else dtype_of_code(info.dtype)
-    except BaseException:
-        native.buffer_free(handle)
-        raise
+    owner, boolean = native.from_capsule(executor, capsule)
+    info = described(BufferInfo, native.buffer_describe, owner)
+    dtype = np.dtype(bool) if boolean else dtype_of_code(info.dtype)
     tensor = given if _foreign.is_tensor(given) else None
-    return executor._buffer(handle, dtype, tuple(info.shape[: info.rank]), tensor)
+    return executor._buffer(owner, dtype, tuple(info.shape[: info.rank]), tensor)
 
 
 def _dtype(interface: dict[str, Any]) -> Optional[np.dtype[Any]]:
@@ -194,8 +190,8 @@ def _by_interface(executor: Executor, array: Any, interface: dict[str, Any]) -> 
         raise BackendError(f"{name}: its memory, at 0x{address:x}, is {where}; the executor is on {executor.backend}")
     steps = None if strides is None else _steps(strides, dtype.itemsize)
     flags = READ_ONLY if read_only else 0
-    handle = native.buffer_wrap(executor, address, code_of(dtype), len(shape), shape, steps, flags, array)
-    buffer = executor._buffer(handle, dtype, shape)
+    owner = native.buffer_wrap(executor, address, code_of(dtype), len(shape), shape, steps, flags, array)
+    buffer = executor._buffer(owner, dtype, shape)
     try:
         return buffer, 0 if theirs is None else stream.number_of(theirs, executor, f"{name}: ")
     except BaseException:

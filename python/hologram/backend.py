@@ -100,7 +100,7 @@ def say_why_not(taken: str) -> None:
 def _why_not(name: str) -> str:
     """Return why no executor can be opened on a backend."""
     try:
-        native.executor_free(native.executor_new(name.encode()))
+        native.executor_new(name.encode())
     except HologramError as error:
         return str(error)
     return f"backend {name} is available now, and was not"

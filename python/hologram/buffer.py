@@ -296,10 +296,10 @@ class Buffer(BufferBase, UnlikeArrays):
         strides = None if strides is None else integers("view: strides", strides)
         if strides is not None and len(strides) != len(shape):
             raise InvalidArgumentError(f"view: {len(strides)} strides for {len(shape)} dimensions")
-        handle = native.buffer_view(self, integer("view: offset", offset), len(shape), shape, strides)
+        owner = native.buffer_view(self, integer("view: offset", offset), len(shape), shape, strides)
         code = code_of(self.dtype)
         made: Buffer = native.buffer(
-            self._executor, handle, self.dtype, shape, code, self.dtype.name == "bool", self._tensor
+            self._executor, owner, self.dtype, shape, code, self.dtype.name == "bool", self._tensor
         )
         return made
 

@@ -39,6 +39,7 @@ from hologram.stream import Event, Stream, number_of, own_stream
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hologram._ffi import Owner
     from hologram.future import Future
 
 __all__ = ["Executor"]
@@ -74,12 +75,11 @@ class Executor(ExecutorBase):
         try:
             if "\0" in name:  # where the library would take it to end
                 raise InvalidArgumentError(f"Invalid backend {name!r}")
-            self.handle = native.executor_new(name.encode(errors="replace"))
+            native.adopt(self, native.executor_new(name.encode(errors="replace")))
         except InvalidArgumentError as error:
             if name == "auto" or name in [b["name"] for b in backends()]:
                 raise  # not the name is wrong, but HOLOGRAM_NUM_THREADS, as the message says
             raise InvalidBackendError(str(error)) from None
-        self._freed = False
         info = self._describe()
         self.backend = info.backend.decode()
         self._host_visible = bool(info.host_visible)
@@ -166,8 +166,8 @@ class Executor(ExecutorBase):
         if size <= 0:
             raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
         found = dtype_of(np.float32 if dtype is None else dtype)
-        handle = native.buffer_allocate(self, size, code_of(found), 0 if zero else UNINITIALIZED)
-        return self._buffer(handle, found, (size,))
+        owner = native.buffer_allocate(self, size, code_of(found), 0 if zero else UNINITIALIZED)
+        return self._buffer(owner, found, (size,))
 
     def _allocate(self, shape: tuple[int, ...], dtype: Any, zero: bool) -> Buffer:
         elements = math.prod(shape)
@@ -195,11 +195,11 @@ class Executor(ExecutorBase):
         found = dtype_of(dtype)
         width, height = integer("allocate_boundary: width", width), integer("allocate_boundary: height", height)
         class_index = integer("allocate_boundary: class_index", class_index)
-        handle = native.buffer_allocate_boundary(self, class_index, width, height, code_of(found))
-        return self._buffer(handle, found, (width * height,))
+        owner = native.buffer_allocate_boundary(self, class_index, width, height, code_of(found))
+        return self._buffer(owner, found, (width * height,))
 
-    def _buffer(self, handle: int, dtype: np.dtype[Any], shape: tuple[int, ...], tensor: Any = None) -> Buffer:
-        made: Buffer = native.buffer(self, handle, dtype, shape, code_of(dtype), dtype.name == "bool", tensor)
+    def _buffer(self, owner: Owner, dtype: np.dtype[Any], shape: tuple[int, ...], tensor: Any = None) -> Buffer:
+        made: Buffer = native.buffer(self, owner, dtype, shape, code_of(dtype), dtype.name == "bool", tensor)
         return made
 
     def wrap(self, array: Any) -> Buffer:
@@ -464,21 +464,19 @@ class Executor(ExecutorBase):
         if error is not None:
             raise error
 
-    def _close(
-        self, finish: Any = native.finish, free: Any = native.executor_free, debug: Any = _log.debug
-    ) -> Optional[HologramError]:
+    def _close(self, end: Any = native.end, debug: Any = _log.debug) -> Optional[HologramError]:
         # Modules may be empty already when this is called for the last executor: hence what the arguments hold. There
         # is no lock, which a fork could leave locked: one of those that close at a time is told that it is the first.
-        if not finish(self):
-            return None
-        debug("executor 0x%x on %s: freed", self.handle, self.backend)
+        failed = None
         try:
-            free(self.handle)
+            if not end(self):
+                return None
         except ForkError:
             pass
         except HologramError as error:
-            return error
-        return None
+            failed = error
+        debug("executor 0x%x on %s: freed", self.handle, self.backend)
+        return failed
 
     def __enter__(self) -> Executor:
         """Return the executor."""
@@ -496,7 +494,7 @@ class Executor(ExecutorBase):
         raise TypeError("cannot copy or pickle a hologram.Executor; make another one")
 
     def __del__(self) -> None:
-        """Clean up."""
+        """Clean up, and tell of it; what a signal handler's exception keeps from this frees its base."""
         error = self._close()
         if error is not None:
             _log.debug("executor dropped without synchronize: %s", error)

@@ -19,6 +19,7 @@ from hologram.errors import HologramError, InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from hologram._ffi import Owner
     from hologram.executor import Executor
 
 __all__ = ["Future"]
@@ -35,22 +36,23 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]
     cancelled by ``cancel``, which says so: ``executor.cancel()`` asks that of all work.
     """
 
-    def __init__(self, event: int, value: Callable[[], Any]) -> None:
-        """Make the future of an event, 0 for none; its result is what value returns then."""
+    def __init__(self, event: Optional[Owner], value: Callable[[], Any]) -> None:
+        """Make the future of an event, or of what is done; its result is what value returns then."""
         super().__init__()
         self.set_running_or_notify_cancel()
         self._event = event
         self._value = value
         self._settling = threading.Lock()
-        if not event:
+        if event is None:
             self._settle(None)
 
     def _look(self, milliseconds: int) -> bool:
         """Wait up to a time; whether it is done."""
+        event = self._event  # before the look: it goes once there is a result
         if super().done():
             return True
         try:
-            if not native.event_wait(self._event, milliseconds):
+            if not native.event_wait(event, milliseconds):
                 return False
         except HologramError as error:
             self._settle(error)
@@ -62,20 +64,18 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]
         with self._settling:
             if super().done():
                 return
-            event, self._event = self._event, 0
-            if event:
-                _free(event)
             result = None
             if error is None:
                 try:
                     result = self._value()
                 except Exception as wrong:
                     error = wrong
-            self._value = _nothing  # which holds nothing
-        if error is None:
-            self.set_result(result)
-        else:
-            self.set_exception(error)
+            # Last, so that one whom a signal handler's exception interrupts before it is not done, and settled again.
+            if error is None:
+                self.set_result(result)
+            else:
+                self.set_exception(error)
+            self._event, self._value = None, _nothing  # which holds nothing
 
     def _wait(self, timeout: Optional[float]) -> None:
         end = None if timeout is None else time.monotonic() + timeout
@@ -113,30 +113,19 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]
 
         return asyncio.wrap_future(self).__await__()
 
-    def __del__(self) -> None:
-        """Let go of the event; the work goes on."""
-        event = getattr(self, "_event", 0)
-        if event:
-            self._event = 0
-            _free(event)
-
 
 def _nothing() -> None:
     return None
-
-
-def _free(event: int, free: Any = native.event_free) -> None:
-    try:
-        free(event)
-    except HologramError:
-        pass  # in a fork's child; or clear_all was faster
 
 
 # ---- who watches
 
 
 _watched: list[Future] = []
-_changed = threading.Condition()
+# Taken by its own name, since Condition.__enter__ is Python's: what a signal handler raises in there, once the lock is
+# taken, would leave it so.
+_lock = threading.RLock()
+_changed = threading.Condition(_lock)
 _watcher: Optional[threading.Thread] = None
 
 _IDLE_S = 10.0
@@ -145,7 +134,7 @@ _IDLE_S = 10.0
 def _watch() -> None:
     global _watcher
     while True:
-        with _changed:
+        with _lock:
             if not _watched and not _changed.wait(_IDLE_S) and not _watched:
                 _watcher = None
                 return
@@ -154,17 +143,17 @@ def _watch() -> None:
         for i, future in enumerate(futures):
             future._look(2 if i == 0 else 0)
         del future
-        with _changed:
-            _watched[:] = [each for each in _watched if each._event]
+        with _lock:
+            _watched[:] = [each for each in _watched if not concurrent.futures.Future.done(each)]
         futures.clear()
 
 
-def _started(event: int, value: Callable[[], Any]) -> Future:
+def _started(event: Optional[Owner], value: Callable[[], Any]) -> Future:
     """Return the future of an event, which is watched until it is done."""
     global _watcher
     future = Future(event, value)
-    if event:
-        with _changed:
+    if event is not None:
+        with _lock:
             _watched.append(future)
             if _watcher is None or not _watcher.is_alive():
                 _watcher = threading.Thread(target=_watch, name="hologram: futures", daemon=True)
@@ -189,13 +178,13 @@ def submit(executor: Executor, function: Callable[..., Any], args: tuple[Any, ..
         def fail() -> None:
             raise failed
 
-        return Future(0, fail)
+        return Future(None, fail)
     return _started(event, value)
 
 
 def _begin(
     executor: Executor, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[int, Callable[[], Any]]:
+) -> tuple[Optional[Owner], Callable[[], Any]]:
     """Call a function; return the event of what it has begun, and what gives its result then."""
     signature = getattr(function, "__self__", None)
     if type(signature).__name__ == "Signature" and isinstance(function, types.BuiltinFunctionType):
@@ -207,7 +196,7 @@ def _begin(
         elif given is not executor:
             raise InvalidArgumentError(f"submit: ex is {given!r}, and the call is submitted to {executor!r}")
         if not executor.asynchronous:
-            return 0, _constant(function(*args, **kwargs))
+            return None, _constant(function(*args, **kwargs))
         result, number = native.later(signature, args, tuple(kwargs), tuple(kwargs.values()))
         if isinstance(result, Unread):
             return _number(result.buffer)
@@ -222,25 +211,25 @@ def _begin(
     if owner is not None and kind is Buffer.from_numpy:
         return _written(owner, *args, **kwargs)
     result = function(*args, **kwargs)
-    return (native.outcome(executor) if executor.asynchronous else 0), _constant(result)
+    return (native.outcome(executor) if executor.asynchronous else None), _constant(result)
 
 
 def _constant(result: Any) -> Callable[[], Any]:
     return lambda: result
 
 
-def _read(buffer: Buffer, out: Any = None, *, stream: Any = None) -> tuple[int, Callable[[], Any]]:
+def _read(buffer: Buffer, out: Any = None, *, stream: Any = None) -> tuple[Optional[Owner], Callable[[], Any]]:
     found = _copies.target(buffer, out)
     return _copies.read(buffer, found, stream, True), _constant(found)
 
 
-def _written(buffer: Buffer, array: Any, *, stream: Any = None) -> tuple[int, Callable[[], Any]]:
+def _written(buffer: Buffer, array: Any, *, stream: Any = None) -> tuple[Optional[Owner], Callable[[], Any]]:
     packed = _copies.check_source(buffer, array)
     later = packed is array and _copies.is_pinned(buffer.executor, packed)
     return _copies.write(buffer, packed, stream, later), _constant(None)
 
 
-def _number(buffer: Buffer) -> tuple[int, Callable[[], Any]]:
+def _number(buffer: Buffer) -> tuple[Optional[Owner], Callable[[], Any]]:
     """Return the event of reading a buffer's element 0, and what gives it as a number then."""
     with buffer.view((1,)) as first:
         cell = np.empty(1, buffer.dtype)

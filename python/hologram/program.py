@@ -10,7 +10,6 @@ from hologram._arguments import shown
 from hologram._dtypes import NAMES
 from hologram._ffi import ProgramBase, described, native
 from hologram.errors import (
-    HologramError,
     InvalidArgumentError,
     ProgramFreedError,
     ProgramSyntaxError,
@@ -102,21 +101,19 @@ class Program(ProgramBase):
     )
 
     def __init__(self, source: Union[str, bytes, bytearray, memoryview], *, file: str = "<program>") -> None:
-        self._end()  # where it is made again
         if isinstance(source, str):
             if source.endswith((".atlas", ".atlb")) and "\n" not in source:
                 raise InvalidArgumentError(
                     f"Program: {shown(source)} is a file's name; expected what is in it; Program.from_file reads a file"
                 )
             text = source.encode(errors="surrogatepass")  # which the assembler refuses, and shows where
-            self.handle = native.program_assemble(os.fsencode(file), text, len(text))
+            native.adopt(self, native.program_assemble(os.fsencode(file), text, len(text)))
         elif isinstance(source, (bytes, bytearray, memoryview)):
             data = bytes(source)
-            self.handle = native.program_decode(data, len(data))
+            native.adopt(self, native.program_decode(data, len(data)))
         else:
             hint = "; Program.from_file reads a file" if isinstance(source, os.PathLike) else ""
             raise TypeError(f"Program: expected text or bytes, got {type(source).__name__}{hint}")
-        self._freed = False
         info = described(_ffi.ProgramInfo, native.program_describe, self)
         self.name = self._text(_ffi.TEXT_NAME).decode()
         self.block: Optional[tuple[int, int, int]] = tuple(info.block) if any(info.block) else None
@@ -231,14 +228,3 @@ class Program(ProgramBase):
     def __hash__(self) -> int:
         """Return a hash that equal programs share."""
         return hash(self.hash)
-
-    def __del__(self) -> None:
-        """Free the program."""
-        self._end()
-
-    def _end(self, finish: Any = native.finish, free: Any = native.program_free) -> None:
-        if finish(self):
-            try:
-                free(self)
-            except HologramError:
-                pass  # in a fork's child; or clear_all was faster

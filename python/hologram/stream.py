@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from hologram._arguments import shown
 from hologram._ffi import hooks, native
-from hologram.errors import BackendError, DTypeError, HologramError, InvalidArgumentError
+from hologram.errors import BackendError, DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    from hologram._ffi import Owner
     from hologram.executor import Executor
 
 __all__ = ["Event", "Stream"]
@@ -37,7 +38,7 @@ class Stream:
             ``torch.cuda.ExternalStream(handle)`` or ``cupy.cuda.ExternalStream(handle)``. 0 where there is none.
     """
 
-    __slots__ = ("__weakref__", "_made", "executor", "handle")
+    __slots__ = ("__weakref__", "_owner", "executor", "handle")
 
     executor: Executor
     handle: int
@@ -46,11 +47,10 @@ class Stream:
         """Make another stream; ``executor.stream`` is the one that it has."""
         from hologram.executor import check_executor
 
-        self._made = False
         check_executor("Stream", executor)
         self.executor = executor
-        self.handle = native.stream_new(executor) if executor.asynchronous else 0
-        self._made = executor.asynchronous
+        self._owner: Optional[Owner] = native.stream_new(executor) if executor.asynchronous else None
+        self.handle = self._owner.handle if self._owner is not None else 0
 
     def record(self) -> Event:
         """Return an event behind what was queued on the stream so far."""
@@ -78,20 +78,11 @@ class Stream:
         """Refuse to be copied or pickled: two objects would own one stream."""
         raise TypeError("cannot copy or pickle a hologram.Stream; make another one")
 
-    def __del__(self, free: Any = native.stream_free) -> None:
-        """Let go of the stream, which ends when its work is done."""
-        if getattr(self, "_made", False):  # without, there never was a stream
-            self._made = False
-            try:
-                free(self.executor, self.handle)
-            except HologramError:
-                pass  # the executor has ended it
-
 
 def own_stream(executor: Executor) -> Stream:
     """Return the stream that an executor has."""
     stream = Stream.__new__(Stream)
-    stream._made = False
+    stream._owner = None
     stream.executor = executor
     stream.handle = int(native.executor_stream(executor))
     return stream
@@ -108,7 +99,7 @@ class Event:
 
     def __init__(self) -> None:
         """Make an event that is not recorded yet; ``record`` does."""
-        self._mark = 0
+        self._mark: Optional[Owner] = None
         self._executor: Optional[Executor] = None
 
     def record(self, executor: Executor, stream: Any = None) -> Event:
@@ -120,9 +111,8 @@ class Event:
         from hologram.executor import check_executor
 
         check_executor("record", executor)
-        mark = native.mark_record(executor, number_of(stream, executor, "record: "))
-        self._free()
-        self._mark, self._executor = mark, executor
+        self._mark = native.mark_record(executor, number_of(stream, executor, "record: "))
+        self._executor = executor
         return self
 
     def query(self) -> bool:
@@ -148,14 +138,6 @@ class Event:
                 raise InvalidArgumentError(f"elapsed: {name} is not recorded")
         return float(native.mark_elapsed(end._mark, self._mark)) / 1e6
 
-    def _free(self, free: Any = native.mark_free) -> None:
-        mark, self._mark = self._mark, 0
-        if mark:
-            try:
-                free(mark)
-            except HologramError:
-                pass  # in a fork's child; or clear_all was faster
-
     def __repr__(self) -> str:
         """Describe the event in one line."""
         if not self._mark:
@@ -165,10 +147,6 @@ class Event:
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or pickled: two objects would own one handle."""
         raise TypeError("cannot copy or pickle a hologram.Event; record another one")
-
-    def __del__(self) -> None:
-        """Let go of the event; who waits for it goes on waiting."""
-        self._free()
 
 
 def number_of(stream: Any, executor: Executor, what: str = "") -> int:

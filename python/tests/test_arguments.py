@@ -13,6 +13,7 @@ from support import DEVICE
 from test_process import script
 
 import hologram as hg
+from hologram._ffi import native
 
 STORE = "program t\nslot c f32\nstg.f32 1.0, c[index]\nexit"
 
@@ -140,7 +141,7 @@ def test_errors_name_what_was_freed() -> None:
     program = hg.Program(STORE)
     gone, gone_program = hg.Executor(DEVICE), hg.Program(STORE)
     gone.cleanup()
-    gone_program.__del__()
+    native.end(gone_program)
     with hg.Executor(DEVICE) as ex:
         b, freed = ex.allocate(4), ex.allocate(4)
         freed.free()

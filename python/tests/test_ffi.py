@@ -112,12 +112,14 @@ FUNCTIONS = {
     name: [] if parameters.strip() == "void" else [p.strip() for p in parameters.split(",")]
     for name, parameters in re.findall(r"HOLOGRAM_API int32_t hologram_(\w+)\(([^)]*)\);", TEXT)
 }
-# Those that Python does not see: errors and events stay in C, and DLPack's tensors in their capsules.
+# Those that Python does not see: errors and events stay in C, DLPack's tensors in their capsules, and owners free what
+# they have.
 UNBOUND = {
     *("last_error", "last_fault", "set_interrupt", "trace", "event_wait", "event_cancel", "event_free"),
     *("buffer_to_dlpack", "buffer_lend", "buffer_from_dlpack", "dlpack_free", "last_shortage"),
     *("buffer_transfer", "executor_outcome"),  # by transfer and outcome, which give events
     *("launch_batch", "prepare_batch"),  # by launch_each
+    *("executor_free", "program_free", "lease_free", "profile_free", "mark_free", "stream_free"),
 }
 
 LIBRARY = ctypes.CDLL(_ffi.path)
@@ -237,13 +239,12 @@ def handles_of(ex: hg.Executor) -> dict[str, list[int]]:
     freed = [gone_b.handle, gone_ex.handle, gone_p.handle]
     gone_b.free()
     gone_ex.cleanup()
-    gone_p.__del__()
-    lease = _ffi.native.buffer_lease(b)
-    keep.extend([b, p])
-    profile = _ffi.native.profile_start(1)
+    _ffi.native.end(gone_p)
+    lease, profile, mark = _ffi.native.buffer_lease(b), _ffi.native.profile_start(1), _ffi.native.mark_record(ex, 0)
     _ffi.native.profile_stop(profile)
-    live = {"executor": ex.handle, "buffer": b.handle, "program": p.handle, "lease": lease, "profile": profile}
-    live["mark"] = _ffi.native.mark_record(ex, 0)
+    keep.extend([b, p, lease, profile, mark])
+    owners = {"executor": ex, "buffer": b, "program": p, "lease": lease, "profile": profile, "mark": mark}
+    live = {kind: owner.handle for kind, owner in owners.items()}
     forged = [
         1,
         77,
@@ -428,7 +429,7 @@ def test_null_pointers_are_refused(host: hg.Executor, name: str) -> None:
             if null not in ("size_out", "text_out", "data_out"):  # which may be of no bytes
                 assert (status, last_error()) == (2, f"{name}: {null} is NULL")
         if name == "profile_start" and status == 0:
-            _ffi.native.profile_free(arguments[1].contents.value)  # else it would be told of all other tests
+            LIBRARY.hologram_profile_free(arguments[1].contents)  # else it would be told of all other tests
 
 
 def done(status: int, event: Any = None) -> None:

@@ -122,7 +122,7 @@ def test_coroutines(ex: hg.Executor) -> None:
 
 
 def test_a_timeout(ex: hg.Executor) -> None:
-    future = hg.Future(0, lambda: 3)
+    future = hg.Future(None, lambda: 3)
     assert future.result(timeout=0) == 3
     x = buffer(ex, np.ones(N))
     for timeout in (0.0, 30):

@@ -142,9 +142,9 @@ def ended(what, function, *arguments, **named):
         sys.exit(f"{what}: no KeyboardInterrupt")
 data = text.encode()
 ended("assemble", native.program_assemble, "f", data, len(data))
-handle = native.program_assemble("f", data, len(data))
-ended("canonical form", described, ProgramInfo, native.program_describe, handle)
-native.program_free(handle)
+owner = native.program_assemble("f", data, len(data))
+ended("canonical form", described, ProgramInfo, native.program_describe, owner)
+del owner
 ended("Program", hg.Program, text)
 p = hg.Program(text)
 ended("text", p.canonical)

@@ -333,7 +333,8 @@ def test_the_file_is_written_where_warnings_are_errors(ex: hg.Executor, tmp_path
 def test_a_profile_that_nobody_ends_ends_with_its_object(ex: hg.Executor) -> None:
     p = hg.profile(table=False)
     p.__enter__()
-    handle = p._handle
+    assert p._owner is not None
+    handle = p._owner.handle
     del p
     gc.collect()
     with pytest.raises(hg.errors.FreedError, match="freed"):

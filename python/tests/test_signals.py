@@ -204,3 +204,106 @@ ex.synchronize()
 assert last.to_numpy()[0] == 1000
 """
     )
+
+
+# What makes something that has a handle. Those of a device that works by itself have streams and events of copies.
+MAKERS = """
+from hologram import future
+x, array, text = ex.allocate(8), np.ones(8, np.float32), slow.disassemble()
+data = slow.to_bytes()
+class Exporter:
+    def __dlpack__(self, **asked): return array.__dlpack__(**asked)
+    def __dlpack_device__(self): return array.__dlpack_device__()
+def profiled():
+    with hg.profile(table=False):
+        pass
+makers = {
+    "Executor": lambda: hg.Executor(DEVICE),
+    "with Executor": lambda: hg.Executor(DEVICE).__exit__(None),
+    "Program": lambda: hg.Program(text),
+    "binary Program": lambda: hg.Program(data),
+    "allocate": lambda: ex.allocate(8),
+    "allocate a shape": lambda: ex.allocate((2, 4)),
+    "allocate by Python": lambda: ex.allocate(np.int64(8)),
+    "allocate_boundary": lambda: ex.allocate_boundary(3, 4, 4),
+    "view": lambda: x.view((2, 4)),
+    "from_numpy": lambda: ex.from_numpy(array),
+    "to_numpy": lambda: x.view((4,), strides=(2,)).to_numpy(),
+    "record": lambda: ex.record(),
+    "Stream": lambda: hg.Stream(ex).record(),
+    "submit": lambda: ex.submit(x.to_numpy),
+    "profile": profiled,
+    "pinned_empty": lambda: hg.pinned_empty(8, executor=ex),
+    "operation": lambda: hg.ops.vector_add(ex, x, x),
+    "dlpack": lambda: x.__dlpack__(stream=None if ex.host_visible else -1),
+    "tensor": lambda: ex.submit(hg.ops.reduce_sum, x),
+}
+if ex.host_visible:
+    makers["wrap"] = lambda: ex.wrap(array)
+    makers["wrap by DLPack"] = lambda: ex.wrap(Exporter())
+    makers["lease"] = lambda: x.memoryview()
+"""
+
+
+@posix
+@pytest.mark.parametrize("kind", ["Exception", "KeyboardInterrupt"])
+def test_what_is_made_while_a_handler_raises_is_freed(kind: str) -> None:
+    """Signals come at any time of what makes something, above all right after the library has made it."""
+    passes(
+        HEAD
+        + MAKERS
+        + f"""
+class Stop({kind}): pass
+armed = False
+def handler(*_):
+    if armed:
+        raise Stop
+signal.signal(signal.SIGALRM, handler)
+sys.unraisablehook = lambda _: None  # what is raised in finalizers, of which Python tells and goes on
+random.seed(3)
+"""
+        + """
+def settle():
+    gc.collect()
+    ex.synchronize()
+    until = time.monotonic() + 20  # the thread that looks at futures sleeps for 10 s, if it was not told of one
+    while future._watched and time.monotonic() < until:
+        time.sleep(0.001)
+left = {}
+for name, make in makers.items():
+    kept = [make() for _ in range(20)]
+    kept = None
+    started = time.perf_counter()
+    for _ in range(20):
+        make()
+    usual = (time.perf_counter() - started) / 20
+    settle()
+    objects, raised = native.object_count(), 0
+    for _ in range(max(40, SIGNALS // 50)):
+        try:
+            armed = True
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 1.5 * usual + 2e-5))
+            made = make()
+            time.sleep(0.005)
+        except Stop:
+            raised += 1
+        armed = False
+        made = None
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert raised, name
+    settle()
+    if native.object_count() != objects:
+        left[name] = native.object_count() - objects
+assert not left, left
+assert native.kept() == 0 and not native.waiting()
+child = os.fork()
+if not child:
+    # Dropped there it stays the parent's.
+    del ex, x, a, b, mine, theirs, last, slow, more
+    gc.collect()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert (x.to_numpy() == 0).all()
+""",
+        timeout=60 + SIGNALS / 100,
+    )
