@@ -3,6 +3,8 @@ package kernels
 import (
 	"fmt"
 	"slices"
+
+	"github.com/hologram-project/hologram/isa"
 )
 
 // Embedding is output[…, j] = table[index[…], j], the rows of a table by their
@@ -52,6 +54,20 @@ param step u64              ; and from column to column
   stg.{{.T}} x, output[index]
   exit
 `}
+
+// IsEmbedding reports whether a program is that which an Embedding's plan launches: its
+// slots are the table, the numbers and the output, its parameters the table's rows and
+// columns, and the elements from row to row and from column to column.
+func IsEmbedding(v *isa.Verified) bool {
+	embeddingText.mu.Lock()
+	defer embeddingText.mu.Unlock()
+	for _, made := range embeddingText.made {
+		if made == v {
+			return v != nil
+		}
+	}
+	return false
+}
 
 func planEmbedding(l []Layout, _ int) (*Plan, error) {
 	want, err := Embedding.result(l, -1)

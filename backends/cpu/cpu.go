@@ -13,6 +13,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/backends/cpu/lookup"
 	"github.com/hologram-project/hologram/backends/cpu/strips"
 	"github.com/hologram-project/hologram/backends/cpu/tuned"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
@@ -54,6 +55,17 @@ func products(l jit.Level, u gemm.Units) engine {
 	}
 	return engine{name: name, library: true, compile: func(_ *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
 		k, err := gemm.Compile(v, l, u, func() (jit.Program, error) { return strips.Compile(f) })
+		if err != nil {
+			return nil, err
+		}
+		return k, nil
+	}}
+}
+
+// lookups is the engine of the library's embedding; other runs what it declines.
+func lookups(other engine) engine {
+	return engine{name: lookup.Version, library: true, compile: func(m *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
+		k, err := lookup.Compile(v, func() (lookup.Program, error) { return other.compile(m, v, f) })
 		if err != nil {
 			return nil, err
 		}
@@ -108,8 +120,9 @@ func sizeOf(r *ir.Region, n int) int {
 type Backend struct {
 	pool    *workers.Pool
 	engines []engine // tried in order; the last one compiles everything
-	how     string   // what Devices says of them
-	refused error    // why it does not open
+	level   jit.Level
+	how     string // what Devices says of them
+	refused error  // why it does not open
 }
 
 // EngineVariable is the variable of the environment that switches machine code
@@ -182,7 +195,7 @@ func NewWith(threads int, l jit.Level, u gemm.Units) (*Backend, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	b := &Backend{pool: workers.New(threads), how: "portable engine"}
+	b := &Backend{pool: workers.New(threads), level: l, how: "portable engine"}
 	if l != jit.None {
 		if err := jit.Available(l); err != nil {
 			return nil, err
@@ -190,11 +203,14 @@ func NewWith(threads int, l jit.Level, u gemm.Units) (*Backend, error) {
 		if err := gemm.Available(u); err != nil {
 			return nil, err
 		}
-		b.engines = append(b.engines, products(l, u), compiler(l))
+		b.engines = append(b.engines, products(l, u), lookups(compiler(l)), compiler(l))
 		b.how = "machine code for " + l.String()
 		if u != gemm.NoUnits {
 			b.how += " and " + u.String()
 		}
+	}
+	if l == jit.None {
+		b.engines = append(b.engines, lookups(portable))
 	}
 	b.engines = append(b.engines, portable)
 	return b, nil
@@ -224,7 +240,7 @@ func (b *Backend) info() backends.Info {
 		codegen += " " + e.name
 	}
 	info := backends.Info{Name: "host, " + b.how, HostVisible: true, Heeds: true, DLPackType: 1, Codegen: codegen}
-	if len(b.engines) > 1 {
+	if b.level != jit.None {
 		info.FewLanes, info.Enters = true, &enters
 	}
 	return info

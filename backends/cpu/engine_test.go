@@ -13,6 +13,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/backends/cpu/lookup"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
 )
@@ -93,10 +94,10 @@ func TestEngines(t *testing.T) {
 		require.NoError(t, err)
 		name := fmt.Sprintf("%s/%v", jit.Version, l)
 		if l == jit.None {
-			require.Equal(t, runtime.GOARCH+" strips/1", infos[0].Codegen)
+			require.Equal(t, runtime.GOARCH+" "+lookup.Version+" strips/1", infos[0].Codegen)
 			name = "strips/1"
 		} else {
-			require.Equal(t, fmt.Sprintf("%s %s/%v %s strips/1", runtime.GOARCH, gemm.Version, l, name), infos[0].Codegen)
+			require.Equal(t, fmt.Sprintf("%s %s/%v %s %s strips/1", runtime.GOARCH, gemm.Version, l, lookup.Version, name), infos[0].Codegen)
 		}
 		d, err := b.Open(0)
 		require.NoError(t, err)

@@ -7,6 +7,8 @@ import (
 
 const (
 	leastGathered = 8       // elements of a row that is worth a block
+	movedBytes    = 64      // of an embedding's row that package lookup moves as one, by the library's plan, if there are
+	manyMoved     = 256     // of them: fewer are soon done by code that is entered directly
 	blockLanes    = 1 << 10 // that have a row together
 )
 
@@ -31,11 +33,11 @@ func gathering(op *kernels.Op, l []kernels.Layout) (*kernels.Plan, error) {
 }
 
 // embedding copies rows of a packed table, a block each: its number is read once, and
-// its elements lie side by side. A number that is none is taken for the one behind the
+// its elements lie side by side. Many short rows package lookup moves. A number that is none is taken for the one behind the
 // last, whose row lies outside of the table.
 func embedding(l []kernels.Layout, library *kernels.Plan) (*kernels.Plan, error) {
 	t, rows, cols, n := l[0].Type, l[0].Shape[0], l[0].Shape[1], l[1].Elements()
-	if rows == 0 || cols < leastGathered || n >= 1<<31 {
+	if rows == 0 || cols < leastGathered || cols*int64(t.Size()) <= movedBytes && n >= manyMoved || n >= 1<<31 {
 		return nil, nil
 	}
 	p, block := &plan{}, min(cols, blockLanes)

@@ -1,0 +1,286 @@
+// Package lookup runs the library's embedding on the processor by moving whole rows: a
+// program of a lane for each element, as which it is written, finds its number's row anew
+// for each, which for short rows takes most of the time. Of long rows, in which machine code
+// moves more at once than the compiler here does, and of few, backends/cpu/tuned has plans
+// of blocks.
+//
+// What it declines, another engine runs by the program: launches that are not such as the
+// library's plan makes, rows that are not packed, and whatever has a number that names no
+// row, so that faults are those of the program.
+package lookup
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Version is that of this engine, a part of cache keys.
+const Version = "lookup/1"
+
+// Program is what another engine makes of the program.
+type Program interface {
+	Run(*backends.Launch, *workers.Pool) error
+	Estimate(lanes uint64, steps float64) float64
+	Release()
+}
+
+// Kernel is the program of an embedding's plan.
+type Kernel struct{ other Program }
+
+// Compile makes a kernel of the program that an embedding's plan launches. other makes
+// what runs the launches that it declines. *backends.Unsupported says why there is none.
+func Compile(v *isa.Verified, other func() (Program, error)) (*Kernel, error) {
+	if !kernels.IsEmbedding(v) {
+		return nil, &backends.Unsupported{Backend: "lookup", What: "the program", Why: "it is not the library's embedding"}
+	}
+	p, err := other()
+	if err != nil {
+		return nil, err
+	}
+	return &Kernel{p}, nil
+}
+
+// Estimate is the other engine's.
+func (k *Kernel) Estimate(lanes uint64, steps float64) float64 { return k.other.Estimate(lanes, steps) }
+
+// Direct is backends.Entered's, of what machine code does in few calls.
+func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
+	if e, ok := k.other.(interface {
+		Direct(l *backends.Launch, within float64) []backends.Direct
+	}); ok {
+		return e.Direct(l, within)
+	}
+	return nil
+}
+
+// Release lets go of what the other engine made.
+func (k *Kernel) Release() { k.other.Release() }
+
+// The slots and parameters of the program.
+const (
+	table = iota
+	place
+	output
+)
+
+const (
+	rows = iota
+	cols
+	down // elements from row to row
+	step // and from column to column
+)
+
+// What a row takes in nanoseconds, and each of its bytes, where caches have about half of
+// the table; and how many are moved before a look at whether the launch is cancelled.
+const (
+	rowNanoseconds  = 1.0
+	byteNanoseconds = 0.02
+	rowsAtOnce      = 1 << 14
+)
+
+// launch is a run, shared by the workers that take part.
+type launch struct {
+	table, place, output unsafe.Pointer
+	n                    int // places
+	rows                 uint64
+	bytes                uintptr // of a row
+	fromNext, toNext     uintptr // bytes from row to row
+	placeNext            uintptr
+	chunk                int
+	record               *backends.Record
+	stray, stopped       atomic.Bool
+}
+
+// Run runs a launch to its end, on the caller's thread and, if there is enough to do, on
+// workers.
+func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
+	r := launch{record: l.Record}
+	if !r.prepare(l) {
+		return k.other.Run(l, pool)
+	}
+	r.chunk = r.n
+	work := float64(r.n) * (rowNanoseconds + byteNanoseconds*float64(r.bytes))
+	if threads, chunk := pool.Share(work); threads > 1 {
+		chunks := int(min(float64(threads*8), work/chunk+1))
+		r.chunk = (r.n + chunks - 1) / chunks
+	}
+	if r.chunk >= r.n {
+		r.move(0, r.n)
+	} else {
+		pool.Run((r.n+r.chunk-1)/r.chunk, &r)
+	}
+	switch {
+	case r.stopped.Load():
+		return backends.ErrCancelled
+	case r.stray.Load():
+		return k.other.Run(l, pool) // which says where; what is written it writes again
+	}
+	return nil
+}
+
+// Run takes part in a launch. It is for the pool.
+func (r *launch) Run(j *workers.Job, at workers.Seat) {
+	for i, ok := j.Next(&at); ok; i, ok = j.Next(&at) {
+		r.move(i*r.chunk, min((i+1)*r.chunk, r.n))
+	}
+}
+
+// prepare sets the run up; false if the launch has to be declined.
+func (r *launch) prepare(l *backends.Launch) bool {
+	from, at, to, p := &l.Slots[table], &l.Slots[place], &l.Slots[output], l.Params
+	size := int64(from.Type.Size())
+	// Dimensions of one element are not there: those of one column, or of one place.
+	n, width, atNext, toNext, along := l.Shape[0], l.Shape[1], at.Stride[0], to.Stride[0], to.Stride[1]
+	switch {
+	case l.Rank == 1 && p[cols] == 1:
+		width, along = 1, 1
+	case l.Rank == 1:
+		n, width, atNext, toNext, along = 1, l.Shape[0], 0, 0, to.Stride[0]
+		if at.Stride[0] != 0 {
+			return false
+		}
+	case l.Rank != 2 || at.Stride[1] != 0:
+		return false
+	}
+	lanes := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2]) * uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2])
+	const most = 1 << 31 // so that no product below is too long
+	if n <= 0 || n > most || p[cols] != uint64(width) || p[rows] == 0 || p[rows] > most || p[cols] > most || p[down] > most ||
+		width > 1 && (p[step] != 1 || along != 1) || lanes < l.N || l.N != uint64(n*width) {
+		return false
+	}
+	if high, end := bits.Mul64((p[rows]-1)*p[down]+p[cols], uint64(size)); high != 0 || end > uint64(max(from.Bytes, 0)) {
+		return false // a row that is there would not be the table's
+	}
+	if near(at, to, n, width, atNext, toNext) {
+		return false // a launch that is run again has to see what it saw
+	}
+	r.table, r.place, r.output = pointer(from.Addr), pointer(at.Addr), pointer(to.Addr)
+	r.n, r.rows, r.bytes = int(n), p[rows], uintptr(width*size)
+	r.fromNext, r.toNext, r.placeNext = uintptr(p[down])*uintptr(size), uintptr(toNext*size), uintptr(atNext*8)
+	return true
+}
+
+// near reports whether the places, and the rows of the output, may share memory.
+func near(at, to *backends.View, n, width, atNext, toNext int64) bool {
+	span := func(v *backends.View, wide, next int64) (low, high uintptr) {
+		size := int64(v.Type.Size())
+		return v.Addr + uintptr(min(0, (n-1)*next)*size), v.Addr + uintptr((max(0, (n-1)*next)+wide)*size)
+	}
+	a, b := span(at, 1, atNext)
+	c, d := span(to, width, toNext)
+	return a < d && c < b
+}
+
+// pointer is an address of memory that is not Go's.
+func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
+
+// move moves the rows of some places, from number first to before last.
+func (r *launch) move(first, last int) {
+	for ; first < last && !r.stray.Load(); first += rowsAtOnce {
+		if r.record.Stopped() {
+			r.stopped.Store(true)
+			return
+		}
+		end := min(first+rowsAtOnce, last)
+		switch b := r.bytes; {
+		case b == 2:
+			single[uint16](r, first, end)
+		case b == 4:
+			single[uint32](r, first, end)
+		case b == 8:
+			single[uint64](r, first, end)
+		case b == 16:
+			single[sixteen](r, first, end)
+		case b < 4:
+			double[uint16](r, first, end)
+		case b < 8:
+			double[uint32](r, first, end)
+		case b < 16:
+			double[uint64](r, first, end)
+		case b <= 32:
+			double[sixteen](r, first, end)
+		case b <= 64:
+			r.quadruple(first, end)
+		default:
+			r.long(first, end)
+		}
+	}
+}
+
+// single moves rows of as many bytes as T has.
+func single[T any](r *launch, first, last int) {
+	table, rows, next := r.table, r.rows, r.fromNext
+	at, to := unsafe.Add(r.place, uintptr(first)*r.placeNext), unsafe.Add(r.output, uintptr(first)*r.toNext)
+	atNext, toNext := r.placeNext, r.toNext
+	for range last - first {
+		which := *(*uint64)(at) // a negative one is too large, too
+		if which >= rows {
+			r.stray.Store(true)
+			return
+		}
+		*(*T)(to) = *(*T)(unsafe.Add(table, uintptr(which)*next))
+		at, to = unsafe.Add(at, atNext), unsafe.Add(to, toNext)
+	}
+}
+
+// double moves rows of one to two times as many bytes as T has: those at the beginning,
+// and those at the end.
+func double[T any](r *launch, first, last int) {
+	var some T
+	table, rows, next, rest := r.table, r.rows, r.fromNext, r.bytes-unsafe.Sizeof(some)
+	at, to := unsafe.Add(r.place, uintptr(first)*r.placeNext), unsafe.Add(r.output, uintptr(first)*r.toNext)
+	atNext, toNext := r.placeNext, r.toNext
+	for range last - first {
+		which := *(*uint64)(at)
+		if which >= rows {
+			r.stray.Store(true)
+			return
+		}
+		from := unsafe.Add(table, uintptr(which)*next)
+		*(*T)(to) = *(*T)(from)
+		*(*T)(unsafe.Add(to, rest)) = *(*T)(unsafe.Add(from, rest))
+		at, to = unsafe.Add(at, atNext), unsafe.Add(to, toNext)
+	}
+}
+
+// sixteen are as many bytes as the compiler moves at once.
+type sixteen = [16]byte
+
+// quadruple moves rows of 32 to 64 bytes.
+func (r *launch) quadruple(first, last int) {
+	table, rows, next, rest := r.table, r.rows, r.fromNext, r.bytes-16
+	at, to := unsafe.Add(r.place, uintptr(first)*r.placeNext), unsafe.Add(r.output, uintptr(first)*r.toNext)
+	atNext, toNext := r.placeNext, r.toNext
+	for range last - first {
+		which := *(*uint64)(at)
+		if which >= rows {
+			r.stray.Store(true)
+			return
+		}
+		from := unsafe.Add(table, uintptr(which)*next)
+		*(*sixteen)(to) = *(*sixteen)(from)
+		*(*sixteen)(unsafe.Add(to, 16)) = *(*sixteen)(unsafe.Add(from, 16))
+		*(*sixteen)(unsafe.Add(to, rest-16)) = *(*sixteen)(unsafe.Add(from, rest-16))
+		*(*sixteen)(unsafe.Add(to, rest)) = *(*sixteen)(unsafe.Add(from, rest))
+		at, to = unsafe.Add(at, atNext), unsafe.Add(to, toNext)
+	}
+}
+
+// long moves rows of any number of bytes.
+func (r *launch) long(first, last int) {
+	for i := uintptr(first); i < uintptr(last); i++ {
+		which := *(*uint64)(unsafe.Add(r.place, i*r.placeNext))
+		if which >= r.rows {
+			r.stray.Store(true)
+			return
+		}
+		to, from := unsafe.Add(r.output, i*r.toNext), unsafe.Add(r.table, uintptr(which)*r.fromNext)
+		copy(unsafe.Slice((*byte)(to), r.bytes), unsafe.Slice((*byte)(from), r.bytes))
+	}
+}
