@@ -8,11 +8,16 @@ import (
 // EnterBounds say what of a device's calls others may enter by themselves: its frames and
 // workspace have at most so many Bytes, and it takes at most so many Nanoseconds. Who
 // enters it may hold locks meanwhile, as Python's, which that leaves to a thread for 5 ms;
-// and nobody cancels it.
+// and nobody cancels it. Alone is the bound, if it is more, for those who know that there is
+// nobody to wait for such a lock.
 type EnterBounds struct {
 	Bytes       int64
 	Nanoseconds float64
+	Alone       float64
 }
+
+// Most is the longest that anything entered takes, in nanoseconds.
+func (b *EnterBounds) Most() float64 { return max(b.Nanoseconds, b.Alone) }
 
 // Entered is a Kernel with launches that others may run without its stream, as C code, in
 // that stream's turn: short ones, for which the way there would take longer than the work

@@ -217,7 +217,7 @@ static void give(hologram_gate *g) {
 }
 
 hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor, const hologram_call_args *args,
-                                            const hologram_loan *const *loans) {
+                                            const hologram_loan *const *loans, bool (*alone)(void)) {
   hologram_direct_outcome outcome = DIRECT_NO;
   uint64_t key[HOLOGRAM_DIRECT_WORDS], hash;
   uint32_t *seen;
@@ -230,7 +230,7 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
     /* it is another's by now, or the memory is */
   } else if ((d = find(g, hash, key, n))) {
     d->used = 1;
-    if (d->num_steps && fits(d, args)) {
+    if (d->num_steps && fits(d, args) && (!d->takes_long || alone())) {
       uint32_t before = enter();
       if (run(d, args)) outcome = DIRECT_DONE;
       leave(before);

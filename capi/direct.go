@@ -368,6 +368,7 @@ func newDirect(d *core.Direct, key *C.hologram_direct) (c *C.hologram_direct, by
 	for i, o := range d.Operands {
 		call.align[i], call.first = C.uint8_t(o.Align), C.uint8_t(o.Size)
 	}
+	call.takes_long = C.uint8_t(flag(d.Long))
 	var p parts
 	if d.Space == 0 {
 		p.room(int(d.Workspace))

@@ -70,6 +70,7 @@ typedef struct hologram_direct {
   uint8_t align[HOLOGRAM_DIRECT_OPERANDS]; /* of operands, in bytes */
   uint8_t first;     /* how many bytes an element of the last has */
   uint8_t used;      /* since another wanted its place */
+  uint8_t takes_long; /* it is for those whom nobody waits for */
   hologram_direct_step *steps;
   hologram_direct_base *bases;
   hologram_direct_param *params;
@@ -111,9 +112,10 @@ hologram_gate *hologram_direct_gate(uint64_t executor, uint64_t stream);
 extern uint64_t hologram_buffers_freed; /* atomic */
 
 /* Makes a call on the executor of a gate, or leaves all as it was. Waits for nothing. On a device that works by itself
-   there is a loan for each operand that is a buffer. */
+   there is a loan for each operand that is a buffer. alone is asked before what takes long: whether nobody waits for what
+   the caller holds, nor will meanwhile. */
 hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t executor, const hologram_call_args *args,
-                                            const hologram_loan *const *loans);
+                                            const hologram_loan *const *loans, bool (*alone)(void));
 
 /* Whether a loan is for the gate, as it seems to who does not have the gate's turn. */
 bool hologram_direct_lent(const hologram_loan *loan, const hologram_gate *gate);

@@ -78,6 +78,8 @@ typedef int (*py_visit)(py_object *, void *);
   X(void, PyGILState_Release, (int))                                                        \
   X(void *, PyInterpreterState_Get, (void))                                                 \
   X(void *, PyInterpreterState_Main, (void))                                                \
+  X(void *, PyInterpreterState_ThreadHead, (void *))                                        \
+  X(void *, PyThreadState_Next, (void *))                                                   \
   X(int, PyErr_CheckSignals, (void))                                                        \
   X(void, PyErr_Clear, (void))                                                              \
   X(void, PyErr_Fetch, (py_object **, py_object **, py_object **))                          \

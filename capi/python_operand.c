@@ -527,6 +527,9 @@ static bool began(int32_t status) {
   return status == HOLOGRAM_OK || status == HOLOGRAM_PENDING || status == HOLOGRAM_FAULT || status == HOLOGRAM_CANCELLED;
 }
 
+/* Whether Python has one thread, so that nobody waits for the GIL: what holds it can start no other. */
+static bool alone(void) { return !py.PyThreadState_Next(py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Get())); }
+
 /* Makes a call without Go, if that goes. unlent: it would with the memory of buffers that was not lent. */
 static hologram_direct_outcome run_direct(const request *r, bool *unlent) {
   py_handle *executor = (py_handle *)r->executor;
@@ -547,7 +550,7 @@ static hologram_direct_outcome run_direct(const request *r, bool *unlent) {
     }
   }
   *unlent = !all;
-  return all ? hologram_direct_run(gate, executor->handle, &r->args, loans) : DIRECT_NO;
+  return all ? hologram_direct_run(gate, executor->handle, &r->args, loans, alone) : DIRECT_NO;
 }
 
 /* Has the memory of buffers lent that calls come with again and again: what comes once is not worth the asking, nor is what

@@ -73,9 +73,9 @@ type Call struct {
 }
 
 // quick is how long a call may take with Try, in nanoseconds as Cost estimates them: as
-// long as what backends/cpu lets others enter. Calls that they enter began as calls with
-// Try, so for less, some would never be entered; for more, callers would hold their locks,
-// as Python's, for what is not.
+// long as what backends/cpu lets others enter that hold locks. For less, some of that would
+// come twice each time, until it is entered; for more, callers would hold their locks, as
+// Python's, for what is not.
 const quick = 100e3
 
 // draft is a call on its way to room call, where it is prepared and bound.

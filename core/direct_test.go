@@ -54,8 +54,8 @@ func TestWhatIsPublishedEnds(t *testing.T) {
 	require.Equal(t, []int{1, 0, 1}, ended)
 }
 
-// TestWhatIsPublishedIsTried: callers have only those calls published that they could make
-// with Try, so that refuses none of them; and it refuses what takes long.
+// TestWhatIsPublishedIsTried: what those may enter that hold locks they could make with Try,
+// so that refuses none of it; and it refuses what takes long, which says so if it is entered.
 func TestWhatIsPublishedIsTried(t *testing.T) {
 	ex, err := NewExecutor("cpu")
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestWhatIsPublishedIsTried(t *testing.T) {
 	threads := ex.Device().Threads()
 	require.NoError(t, SetThreads(1)) // else what threads would share is not published
 	defer func() { require.NoError(t, SetThreads(threads)) }()
-	longest, refused := 0.0, 0
+	longest, refused, long := 0.0, 0, 0
 	for n := int64(1 << 10); n <= 1<<21; n += n / 4 {
 		c := &Call{Op: opNamed(t, "vector_exp")}
 		for range 2 {
@@ -90,14 +90,21 @@ func TestWhatIsPublishedIsTried(t *testing.T) {
 			for _, s := range d.Steps {
 				took += s.Nanoseconds
 			}
-			if longest = max(longest, took); took > 0 {
+			switch {
+			case d.Long:
+				long++
+				require.Greater(t, took, quick)
+			case took > 0:
+				longest = max(longest, took)
 				require.Zero(t, refused, "%d elements, some %v ns", n, took)
 			}
 			return nil
 		})
 	}
 	require.Positive(t, refused)
+	require.Positive(t, long)
 	require.Greater(t, longest, quick/2)
+	require.LessOrEqual(t, longest, quick)
 }
 
 // TestWhatIsNotPublished: calls that others are to be told of, wait for, or count.

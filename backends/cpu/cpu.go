@@ -248,7 +248,7 @@ func (b *Backend) info() backends.Info {
 
 // enters bounds what is entered, which nobody can stop. Where there are threads to share it
 // with, it is less.
-var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: 100e3}
+var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: 100e3, Alone: 5e6}
 
 // Open opens device 0.
 func (b *Backend) Open(i int) (backends.Device, error) {
@@ -350,7 +350,7 @@ func (k *kernel) Direct(l *backends.Launch, _ backends.Stream) (parts []backends
 	if e, ok := k.program.(interface {
 		Direct(l *backends.Launch, within float64) []backends.Direct
 	}); ok {
-		parts = e.Direct(l, min(enters.Nanoseconds, workers.Alone(k.device.backend.Threads())))
+		parts = e.Direct(l, min(enters.Most(), workers.Alone(k.device.backend.Threads())))
 	}
 	return parts, parts == nil
 }

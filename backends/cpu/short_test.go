@@ -61,22 +61,28 @@ func enteredOf(t *testing.T, k backends.Entered, l *backends.Launch) []backends.
 
 const sum = "program sum\nslot x f32\nslot y f32\nslot z f32\n  ldg.f32 x, x[index]\n  ldg.f32 y, y[index]\n  add.f32 x, x, y\n  stg.f32 x, z[index]\n  exit\n"
 
-// What is entered takes 100 µs, or less where threads would share it, and says how long it
-// takes, as the kernel does: who enters it may hold locks meanwhile.
+// What is entered takes 5 ms, or less where threads would share it, and says how long it
+// takes, as the kernel does of what lies near: who enters it may hold locks meanwhile.
 func TestWhatIsEnteredIsShort(t *testing.T) {
-	for threads, most := range map[int]float64{1: 100e3, 2: workers.Alone(2), 16: workers.Alone(16)} {
-		k := compiled(t, on(t, jit.AVX2, threads), sum)
-		for n := int64(1000); n < 300_000; n += n / 8 {
+	for threads, most := range map[int]float64{1: 5e6, 2: workers.Alone(2), 16: workers.Alone(16)} {
+		b := on(t, jit.AVX2, threads)
+		k := compiled(t, b, sum)
+		for n := int64(1000); n < 30_000_000; n += n / 8 {
 			l := launchOf(3, 0, nil, n)
 			cost := k.Cost(l)
 			require.Greater(t, cost, float64(n)*0.1)
+			if 12*n > 2<<20 { // what lies farther away takes five times as long
+				cost += 12 * float64(n) * (0.05 - 0.01)
+			}
 			parts := enteredOf(t, k, l)
-			near := 12*n <= 2<<20 // what lies farther away takes five times as long, which alone is beyond the bounds
-			require.Equal(t, cost <= most && near, len(parts) == 1, "%d threads, %d elements, %v ns", threads, n, cost)
+			require.Equal(t, cost <= most, len(parts) == 1, "%d threads, %d elements, %v ns", threads, n, cost)
 			if parts != nil {
 				require.InEpsilon(t, cost, parts[0].Nanoseconds, 1e-6)
 			}
 		}
+		infos, err := b.Devices()
+		require.NoError(t, err)
+		require.Equal(t, []float64{100e3, 5e6}, []float64{infos[0].Enters.Nanoseconds, infos[0].Enters.Most()})
 		for _, rows := range []int64{1, 2, 64, 65} {
 			parts := enteredOf(t, k, launchOf(3, 3, nil, rows, 20))
 			require.Len(t, parts, map[bool]int{true: int(rows)}[rows <= 64])
@@ -151,23 +157,23 @@ func stepOf(t *testing.T, b *bench, layouts ...kernels.Layout) (backends.Entered
 	return b.kernel(st.Program).(backends.Entered), l
 }
 
-// Products that are entered take 100 µs, in 256 calls, or less where threads would share them;
-// each place is of a slot or of the frame.
+// Products that are entered take 5 ms, in 256 calls, which is less, or what threads would not
+// share; each place is of a slot or of the frame.
 func TestEnteredProductsAreShort(t *testing.T) {
 	for _, threads := range []int{1, 2} {
 		eachWidth(t, threads, func(t *testing.T, _, b *bench) {
-			limit := min(100e3, workers.Alone(threads))
+			limit := min(5e6, workers.Alone(threads))
 			square := func(n int64) []backends.Direct {
 				x := kernels.Packed(isa.F32, n, n)
 				k, l := stepOf(t, b, x, x, x)
 				return enteredOf(t, k, l)
 			}
-			last := 0.0
-			for n := int64(8); n <= 256; n += 8 {
+			last, over := 0.0, false
+			for n := int64(8); n <= 640; n += 8 {
 				parts := square(n)
-				if parts == nil {
-					require.Greater(t, last, limit/2)
-					last = limit
+				if parts == nil { // too long, or too many calls, which larger ones may not be
+					require.Greater(t, last, min(limit/2, 100e3))
+					over = true
 					continue
 				}
 				require.True(t, parts[0].Bounded)
@@ -175,12 +181,12 @@ func TestEnteredProductsAreShort(t *testing.T) {
 				last = parts[0].Nanoseconds
 				require.LessOrEqual(t, last, limit)
 			}
-			require.Equal(t, limit, last, "some are too long")
+			require.True(t, over, "some are too long")
 			if threads > 1 {
 				return
 			}
 			// Stacks of matrices, whose calls are of many of them, or, of longer sums, two of each.
-			for size, entered := range map[[2]int64]bool{{1, 1}: true, {256, 1}: true, {2000, 1}: true, {60_000, 1}: false, {128, 513}: true, {129, 513}: false} {
+			for size, entered := range map[[2]int64]bool{{1, 1}: true, {256, 1}: true, {2000, 1}: true, {60_000, 1}: true, {128, 513}: true, {129, 513}: false} {
 				k, l := stepOf(t, b, kernels.Packed(isa.F32, size[0], 1, size[1]), kernels.Packed(isa.F32, size[0], size[1], 1), kernels.Packed(isa.F32, size[0], 1, 1))
 				require.Equal(t, entered, enteredOf(t, k, l) != nil, size)
 			}

@@ -19,6 +19,7 @@ type Direct struct {
 	Scalars   []isa.Type // to which the call's numbers are converted
 	Checks    []DirectCheck
 	Workspace int64 // bytes that the steps take beside the operands; what they leave there nobody reads
+	Long      bool  // it is to be entered only by those who hold no lock that somebody waits for
 	// Space is where the workspace is, on a device that works by itself; 0: anywhere.
 	Space uintptr
 
@@ -159,7 +160,8 @@ func (d *Direct) addSteps(b *Bound, line *memory.Line) (fine, never bool) {
 			took += step.Nanoseconds
 		}
 	}
-	return bytes <= within.Bytes && took <= within.Nanoseconds, true
+	d.Long = took > within.Nanoseconds
+	return bytes <= within.Bytes && took <= within.Most(), true
 }
 
 // bind says of the slots and parameters of a launch which of the call's operands and

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import random
 import subprocess
 import sys
@@ -128,6 +129,53 @@ def test_long_calls_beside_short_ones(cpu: hg.Executor) -> None:
     assert (to == 2).all()
     for n in range(3, 13):
         add(cpu, n)
+
+
+ALONE = """
+import threading
+import numpy as np
+import hologram as hg
+from hologram._ffi import native
+
+ops, n = hg.ops, 1 << 20
+with hg.Executor("cpu") as ex:
+    x, out = np.ones(n, np.float32), np.empty(n, np.float32)
+
+    def made(times=20):  # how many of so many calls C makes
+        before = native.direct(ex)
+        for k in range(times):
+            x[:] = k
+            ops.vector_add(ex, x, x, out)
+            assert (out == 2 * k).all()
+        return native.direct(ex) - before
+
+    made()
+    print("machine code" in ex.device, made())
+    go, held = threading.Event(), threading.Event()
+    other = threading.Thread(target=lambda: (held.set(), go.wait()))
+    other.start()
+    held.wait()
+    print(made())
+    small = np.ones(64, np.float32)
+    for _ in range(4):
+        ops.vector_add(ex, small, small, small)
+    before = native.direct(ex)
+    ops.vector_add(ex, small, small, small)
+    print(native.direct(ex) - before)
+    go.set()
+    other.join()
+    print(made())
+"""
+
+
+def test_long_calls_without_other_threads() -> None:
+    """C makes what takes up to 5 ms on one thread, unless there is a thread of Python to wait for the GIL."""
+    env = {**os.environ, "HOLOGRAM_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", ALONE]
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    compiled, *counts = run.stdout.split()
+    assert [int(k) for k in counts] == ([20, 0, 1, 20] if compiled == "True" else [0] * 4)
 
 
 def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
