@@ -6,9 +6,10 @@
 
 Each kernel runs on the same f32 arrays in every library, which is first checked to compute the same. They write to
 arrays that exist before, and beside that have their natural form, which makes its results anew. All forms take turns,
-round after round, and the least time of each counts; with one thread processor time, which other processes disturb less
-than the time that passes. "speed" is that of Hologram's call with out= as a multiple of the fastest of *all* forms of
-the others; "anew" compares the forms that make their results.
+round after round, each with a call before those that are timed, or it would pay for what the form before it left in the
+caches. The least time of each counts; with one thread processor time, which other processes disturb less than the time
+that passes. "speed" is that of Hologram's call with out= as a multiple of the fastest of *all* forms of the others;
+"anew" compares the forms that make their results.
 
 kernel_peers.py runs them, in a process for each number of threads, and tells what the others are given to do.
 """
