@@ -336,9 +336,10 @@ outcome request_take(request *r, py_object *o, use u) {
     to->dtype = b->code;
     to->flags = b->boolean ? HOLOGRAM_BOOL : 0;
     to->device_type = 0; /* for C to leave it to Go, if it is another executor's */
-    if (b->executor == r->executor && hologram_gate_of((py_handle *)r->executor, 0, false)) see(to, b);
     if (u == WRITTEN && b->tensor) writes(r, t, b->tensor);
-    return hologram_buffer_gone(b) ? SURPRISE : DONE;
+    if (hologram_buffer_gone(b)) return SURPRISE; /* one that was never made has no executor, nor may the request yet */
+    if (b->executor == r->executor && hologram_gate_of((py_handle *)r->executor, 0, false)) see(to, b);
+    return DONE;
   }
   to->buffer = 0;
   if (!k || !k->type) {

@@ -549,6 +549,17 @@ def test_calls_of_buffers_are_made_in_c_too() -> None:
                 f(a, b)
 
 
+def test_a_buffer_that_was_never_made_is_refused() -> None:
+    """It has no executor, as little as a call has that is to choose one."""
+    f, host = hologram.kernel(lambda x, y: x + y), hologram.Executor("cpu")
+    made, none = host.allocate(3), hologram.Buffer.__new__(hologram.Buffer)
+    for out in (None, made):
+        f(made, host.allocate(3), out=out)
+        for x, y in ((none, made), (made, none), (none, none)):
+            with pytest.raises((AttributeError, TypeError, hologram.errors.HologramError)):
+                f(x, y, out=out)
+
+
 def test_forms_are_kept_for_as_many_calls_as_there_are() -> None:
     """Of all dtypes and numbers, one kernel has more than a few."""
     f, out = hologram.kernel(lambda x, y: x + y), {}
