@@ -65,11 +65,17 @@ outcome numpy_take(hologram_operand *to, py_object *array) {
 
 py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype, const int64_t *strides) {
   ptrdiff_t dims[HOLOGRAM_MAX_RANK], steps[HOLOGRAM_MAX_RANK];
+  bool rows = true;
+  int64_t step = 1;
   if (!find() || !make || dtypes[dtype] == py._Py_NoneStruct) return NULL;
-  for (int i = 0; i < rank; i++) {
+  for (int i = rank - 1; i >= 0; i--) {
     dims[i] = (ptrdiff_t)shape[i];
-    if (strides) steps[i] = (ptrdiff_t)strides[i] << shifts[dtype];
+    /* What a dimension of one element has for a stride says nothing, and may be negative, which torch takes of no array. */
+    if (strides) steps[i] = (ptrdiff_t)(shape[i] == 1 ? 1 : strides[i]) << shifts[dtype];
+    rows = rows && (!strides || shape[i] == 1 || strides[i] == step);
+    step *= shape[i];
   }
+  if (rows) strides = NULL;
   py.Py_IncRef(dtypes[dtype]);
   return make(type, dtypes[dtype], rank, dims, strides ? steps : NULL, NULL, 0, NULL);
 }

@@ -87,8 +87,8 @@ def allocate(
         flags = like.flags
         if like.size and not (like.shape == shape and (flags.c_contiguous or (len(shape) < 3 and not flags.forc))):
             whole = [array for array in arrays if type(array) is np.ndarray and array.shape == shape]
-            first = whole[0].strides if whole else ()
-            if whole and all(array.strides == first for array in whole) and np.empty_like(whole[0]).strides == first:
+            steps = {tuple([stride / array.itemsize for stride in array.strides]) for array in whole}
+            if len(steps) == 1 and np.empty_like(whole[0]).strides == whole[0].strides:
                 return np.empty_like(whole[0], dtype)
         return np.empty(shape, dtype)
     if isinstance(like, Buffer):

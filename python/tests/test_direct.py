@@ -311,6 +311,12 @@ def test_results_keep_the_order_of_numpy_s_arrays(host: hg.Executor) -> None:
         for got in (ops.vector_add(x, y), add(x, y)):
             same(got, x + y, "others")
             assert got.flags.c_contiguous
+    wide = hg.kernel(lambda x, y: x + y)
+    x, y = a[0].T, a[0].T.astype(np.float64)
+    assert [wide(x, y).strides for _ in range(3)] == [(x + y).strides] * 3
+    for x in (a[1::-1][:1], a.T[::-1][:1], a[:1, :1, :1]):  # a stride in a dimension of one element says nothing
+        for got in (*(f(x, x) for f in (ops.vector_add, add, add)), np.asarray(ops.vector_less(x, x))):
+            assert min(got.strides) > 0, x.strides
 
 
 @pytest.mark.usefixtures("alone")
