@@ -115,6 +115,21 @@ func TestThePlansLaunchesAreTaken(t *testing.T) {
 	require.ErrorAs(t, err, new(*backends.Unsupported))
 }
 
+// enters is one all of whose launches can be entered.
+type enters struct{ never }
+
+func (enters) Direct(*backends.Launch, float64) []backends.Direct { return make([]backends.Direct, 1) }
+
+// Others enter few rows of one element; many are sooner done by the package.
+func TestManyRowsOfOneElementAreNotEntered(t *testing.T) {
+	for _, n := range []int64{1 << 10, 1<<10 + 1} {
+		program, lo := planned(t, isa.F32, make([]uint64, 1), make([]uint64, n), make([]uint64, n), 1, 1, 1, n, 1)
+		k, err := lookup.Compile(program, func() (lookup.Program, error) { return enters{never{t}}, nil })
+		require.NoError(t, err)
+		require.Equal(t, n > 1<<10, k.Direct(lo, 5e6) == nil, n)
+	}
+}
+
 // Rows of each number of bytes come bit for bit, and nothing else is written; a number that
 // names no row is the fault that it is to the interpreter, and gives zeros.
 func TestRowsComeAsTheyAre(t *testing.T) {
