@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import typing
 from typing import Any
 
 import numpy as np
@@ -367,3 +368,38 @@ def test_a_global_may_come_to_hide_what_python_has(monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(globals(), "GONE")
     with pytest.raises(NameError, match="GONE"):
         f(x)
+
+
+def test_what_a_function_of_hologram_s_refuses_of_out_is_told_as_its_caller_can_mend_it() -> None:
+    x = np.ones(2)
+    for call, text in [
+        (lambda: hologram.sin(x, out=np.empty(2, np.int32)), r"sin: out is i32.*; hologram\.cast\(…, 'i32'\) conv"),
+        (lambda: hologram.cast(x, "f4", out=np.empty(2, bool)), r"cast: out is bool.*hologram\.cast\(…, 'bool'\)"),
+    ]:
+        with pytest.raises(TypeError, match=text) as told:
+            call()
+        assert f"\n  at {__file__}:" in str(told.value)
+        assert "in the kernel" not in str(told.value)
+    assert hologram.cast(hologram.sin(x), "i32", out=np.empty(2, np.int32)).tolist() == [0, 0]
+    assert hologram.cast(x, "bool", out=np.empty(2, bool)).tolist() == [True, True]
+
+
+def test_what_has_an_out_of_its_own_is_wrapped() -> None:
+    for function in (np.sin, functools.partial(hologram.maximum, 0.5)):
+        with pytest.raises(ValueError, match=r"a parameter out=None; make one of lambda x: f\(x\), f being this"):
+            hologram.kernel(function)
+        assert hologram.kernel(lambda x, f=function: f(x), static="f")(np.zeros(1)).tolist() == [function(0.0)]
+
+
+def test_a_function_that_is_an_argument_is_static() -> None:
+    x = np.zeros(1)
+    with pytest.raises(TypeError, match=r"f is a ArrayFunction; .* number; name it in static= to have it as it is$"):
+        hologram.kernel(lambda x, f: f(x))(x, hologram.cos)
+    assert hologram.kernel(lambda x, f: f(x), static="f")(x, hologram.cos).tolist() == [1]
+    with pytest.raises(TypeError, match=r"sin: x is a builtin_function_or_method; .* or a number$"):
+        hologram.sin(len)  # has no static
+
+
+def test_functions_have_no_annotations_of_what_they_are_made_of() -> None:
+    for name in ("sin", "where", "pow", "round"):
+        assert typing.get_type_hints(getattr(hologram, name)) == {}

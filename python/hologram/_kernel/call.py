@@ -19,7 +19,7 @@ from hologram._ffi import KernelBase, native
 from hologram._kernel.arrays import ARRAYS, HOST, is_array, stand_in, usable
 from hologram._kernel.integers import Numbers
 from hologram._kernel.ir import Place, Where
-from hologram._kernel.lines import TRACING, at, current, fail
+from hologram._kernel.lines import TRACING, at, current, fail, ours
 from hologram._kernel.making import alone
 from hologram._kernel.outside import look, outside
 from hologram._kernel.promotion import PRED, kind_of
@@ -256,7 +256,8 @@ class Kernel(KernelBase):
         several = isinstance(result, (tuple, list))
         results = list(result) if several else [result]
         code = getattr(self._function, "__code__", None)
-        where = None if code is None else (code.co_filename, code.co_firstlineno)
+        # Of a function of the package the caller's line is of more use.
+        where = None if code is None or ours(code.co_filename) else (code.co_filename, code.co_firstlineno)
         current.place = None if where is None else Place(*where)  # of what is found out while results are stored
         if not results or any(not isinstance(r, Value) and not is_number(r) for r in results):
             found = "nothing" if result is None else f"a {type(result).__name__}"
@@ -272,10 +273,12 @@ class Kernel(KernelBase):
                 type_ = wanted[i]
                 if not _may_become(value, type_):
                     what, which = (f"out[{i}]", f"result {i}") if several else ("out", "the result")
+                    offered = code is not None and ours(code.co_filename)
+                    how = f"hologram.cast(…, '{_type(type_)}') converts it" if offered else "give .astype in the kernel"
                     fail(
                         DTypeError,
                         f"{self._name}: {what} is {_type(type_)}, and {which}, {_type(value.type)}, isn't put there "
-                        "silently; give .astype in the kernel",
+                        f"silently; {how}",
                         where,
                     )
             name = "out" if len(results) == 1 else f"out{i}"
@@ -412,7 +415,8 @@ class Kernel(KernelBase):
     ) -> Any:
         """Launch the program and return its results, arrays such as like where there is no out."""
         if executor is None:
-            executor = executor_of((*values, *(outs or ())))
+            with naming(self._name):  # torch says of a tensor on its device meta that DLPack has none such
+                executor = executor_of((*values, *(outs or ())))
         elif not isinstance(executor, Executor):
             raise DTypeError(
                 f"{self._name}: executor is {shown(executor)}; expected an Executor, such as hologram.Executor('cpu')"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hologram._kernel.values import Trace
     from hologram.errors import HologramError
 
-__all__ = ["TRACING", "at", "current", "fail", "traced_frame", "traced_line", "user_line"]
+__all__ = ["TRACING", "at", "current", "fail", "ours", "traced_frame", "traced_line", "user_line"]
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _OURS = (_PACKAGE, os.path.join(_PACKAGE[:-1] + "_torch", ""), os.path.dirname(np.__file__), "<__array_function__")
@@ -54,6 +54,11 @@ def traced_frame(frame: Optional[types.FrameType] = None) -> Optional[types.Fram
             return None
         frame = frame.f_back
     return None
+
+
+def ours(file: str) -> bool:
+    """Whether a file is none of the user's."""
+    return file.startswith(_OURS)
 
 
 _files: set[str] = set()

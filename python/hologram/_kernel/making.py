@@ -139,6 +139,7 @@ def function_of(implementation: Function, name: str = "", reflected: bool = Fals
         each.__name__ = each.__qualname__ = name
         each.__signature__ = of  # type: ignore[attr-defined]
         each.__module__ = "hologram"
+        each.__annotations__ = {}  # the implementation's tell of a trace, which is no parameter here
     return function
 
 

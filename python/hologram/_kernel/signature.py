@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import types
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = ["BOOL", "RESERVED", "Kind", "Signature", "argument", "atlas_names"]
 
 RESERVED = {"boundary", "false", "inf", "index", "nan", "phi", "shared", "true"}  # what Atlas can't name a slot
 BOOL = np.dtype(bool)
+_STATIC = "; name it in static= to have it as it is"
 _PYTHON = {bool: PRED, int: "i64", float: "f64"}
 
 
@@ -55,6 +57,7 @@ class Signature:
 
     def __init__(self, name: str, function: Callable[..., Any], static: Iterable[str]) -> None:
         self.name = name
+        self._offered = getattr(function, "__module__", "") == "hologram"  # by the library, whose static is nobody's
         self.python = inspect.signature(function)
         self.parameters = self.python.parameters
         self.names = list(self.parameters)
@@ -62,7 +65,9 @@ class Signature:
         self.annotated: dict[str, str] = {}
         for given, parameter in self.parameters.items():
             if given in ("out", "executor") or parameter.kind is parameter.VAR_KEYWORD:
-                raise InvalidArgumentError(f"kernel {name}: it can't have a parameter {parameter}")
+                # Functions of numpy's, and functools.partial of the library's, have an out of their own.
+                hint = "" if isinstance(function, types.FunctionType) else "; make one of lambda x: f(x), f being this"
+                raise InvalidArgumentError(f"kernel {name}: it can't have a parameter {parameter}{hint}")
             annotated = number_type(f"kernel {name}: {given}", parameter.annotation, function)
             if annotated is not None:
                 self.annotated[given] = annotated
@@ -163,7 +168,9 @@ class Signature:
             raise DTypeError(f"{self.name}: {name}: {error}") from None
         hint = "; np.array makes one of it" if isinstance(value, (list, tuple)) else ""
         if isinstance(value, (str, type(None))) and self._has_default(name):
-            hint = "; name it in static= to have it as it is"
+            hint = _STATIC
+        elif callable(value) and not self._offered:
+            hint = _STATIC
         raise DTypeError(
             f"{self.name}: {name} is a {type(value).__name__}; expected a Buffer, a numpy array, an object with "
             f"DLPack or __cuda_array_interface__, or a number{hint}"
