@@ -300,14 +300,16 @@ def branching_int(x: Any, n: int) -> Any:
     return x + n
 
 
+@pytest.mark.parametrize("base", [2, np.arange(3)], ids=["int", "array"])
 @pytest.mark.parametrize("exponent", [2, np.arange(3)], ids=["int", "array"])
-def test_powers_of_arrays_of_integers_want_floats(exponent: Any) -> None:
-    """On arrays, in no kernel, the error speaks of arrays; what it proposes works."""
+def test_powers_of_integers_outside_of_kernels_want_floats(base: Any, exponent: Any) -> None:
+    """In no kernel, of Python's numbers too, the error speaks of what there is there; what it proposes works."""
     with pytest.raises(
-        TypeError, match=r"of arrays of integers .*: a float, such as 2.0, or an array of floats"
+        TypeError, match=r"^outside of kernels .* of integers .*: a float, such as 2.0, or an array of floats"
     ) as caught:
-        hologram.pow(np.arange(3), exponent)
+        hologram.pow(base, exponent)
     assert "written in the kernel" not in str(caught.value)
+    assert hologram.pow(2, 10.0) == 1024
     assert hologram.pow(np.arange(3), 2.0).tolist() == [0, 1, 4]
     assert hologram.pow(np.arange(3), np.full(3, 2.0)).tolist() == [0, 1, 4]
     squared = hologram.kernel(lambda x: x**2)(np.arange(3))

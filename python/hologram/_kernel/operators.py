@@ -120,8 +120,8 @@ def power(trace: Trace, a: Value, b: Value) -> Value:
         if traced_line() is None:  # hologram.pow of arrays, in no kernel
             fail(
                 DTypeError,
-                "a power of arrays of integers takes an exponent of floats: a float, such as 2.0, or an array of "
-                "floats; hologram.kernel(lambda x: x ** 2) has powers in integers",
+                "outside of kernels a power of integers takes an exponent of floats: a float, such as 2.0, or an array "
+                "of floats; hologram.kernel(lambda x: x ** 2) has powers in integers",
             )
         fail(
             DTypeError,
