@@ -42,6 +42,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]
         self.set_running_or_notify_cancel()
         self._event = event
         self._value = value
+        self._outcome: Optional[tuple[Any, Optional[BaseException]]] = None  # result and error, once known
         self._settling = threading.Lock()
         if event is None:
             self._settle(None)
@@ -64,18 +65,25 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]
         with self._settling:
             if super().done():
                 return
-            result = None
-            if error is None:
-                try:
-                    result = self._value()
-                except Exception as wrong:
-                    error = wrong
-            # Last, so that one whom a signal handler's exception interrupts before it is not done, and settled again.
+            if self._outcome is None:
+                result = None
+                if error is None:
+                    try:
+                        result = self._value()
+                    except Exception as wrong:
+                        error = wrong
+                self._outcome = result, error
+            result, error = self._outcome
+        # Without the lock, since callbacks are called here, which may wait for a thread that waits for this future.
+        # Last, so that one whom a signal handler's exception interrupts before it is not done, and settled again.
+        try:
             if error is None:
                 self.set_result(result)
             else:
                 self.set_exception(error)
-            self._event, self._value = None, _nothing  # which holds nothing
+        except concurrent.futures.InvalidStateError:
+            pass  # another thread was faster
+        self._event, self._value = None, _nothing  # which holds nothing
 
     def _wait(self, timeout: Optional[float]) -> None:
         end = None if timeout is None else time.monotonic() + timeout

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import threading
 import time
+import types
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,34 @@ def test_coroutines(ex: hg.Executor) -> None:
         return [largest, *both]
 
     assert asyncio.run(work()) == [N - 1, 0, 0, 0]
+
+
+def test_a_callback_may_wait_for_a_thread_that_waits_for_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both find that the work is over; who comes second is let go before callbacks are called."""
+    looks = threading.Semaphore(0)
+
+    def event_wait(_event: object, _milliseconds: int) -> bool:
+        looks.release()
+        return True
+
+    def value() -> int:
+        looks.acquire()  # this thread's own
+        other.start()
+        looks.acquire()  # the other one is about to settle it too
+        return 3
+
+    monkeypatch.setattr("hologram.future.native", types.SimpleNamespace(event_wait=event_wait))
+    future = hg.Future(object(), value)  # type: ignore[arg-type]
+    found: list[int] = []
+    other = threading.Thread(target=lambda: found.append(future.result()), daemon=True)
+    ended: list[bool] = []
+
+    def callback(_future: object) -> None:
+        other.join(10)
+        ended.append(not other.is_alive())
+
+    future.add_done_callback(callback)
+    assert future.result() == 3 and ended == [True] and found == [3]
 
 
 def test_a_timeout(ex: hg.Executor) -> None:
