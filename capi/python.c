@@ -394,6 +394,17 @@ bool native_end(native *c, int32_t status, bool quick) {
   return fine;
 }
 
+py_object *native_made(native *c, int32_t status, bool quick, py_owner *made) {
+  if (native_end(c, status, quick)) return (py_object *)made;
+  py.Py_DecRef((py_object *)made);
+  return NULL;
+}
+
+py_object *native_unmade(native *c, py_owner *made) {
+  py.Py_DecRef((py_object *)made);
+  return native_refused(c);
+}
+
 py_object *native_give_text(char *text, size_t size) {
   py_object *bytes = py.PyBytes_FromStringAndSize(text ? text : "", text ? (ptrdiff_t)size : 0);
   if (!text && size) { /* there was no room */

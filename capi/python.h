@@ -339,6 +339,11 @@ typedef struct {
 py_owner *hologram_owner_new(owned kind);
 bool hologram_is_owner(py_object *o);
 
+/* Ends a call that makes what an owner, which it takes, has from then on: the owner, or NULL with an exception. */
+py_object *native_made(native *c, int32_t status, bool quick, py_owner *made);
+/* Lets go of all that was taken, and of an owner. */
+py_object *native_unmade(native *c, py_owner *made);
+
 /* Frees what an owner has, quietly. */
 void hologram_owned_end(const py_owner *o);
 

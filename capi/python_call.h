@@ -139,6 +139,13 @@ outcome request_shape(const request *r, int i, int64_t *shape, int *rank);
    row-major. What is broadcast has no say. */
 const int64_t *result_order(const request *r, const int64_t *shape, int rank);
 
+/* Whether two shapes are the same. Here, since most operands' are, and need not be joined then. */
+static inline bool result_same_shape(const int64_t *a, int rank, const int64_t *b, int other_rank) {
+  int k = 0;
+  while (rank == other_rank && k < rank && a[k] == b[k]) k++;
+  return rank == other_rank && k == rank;
+}
+
 /* Broadcasts a shape with another one, as numpy does; false if they don't. */
 bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank);
 

@@ -33,11 +33,9 @@ static void let_go(form *f) {
 
 static void kernel_dealloc(py_object *self) {
   kernel *k = (kernel *)self;
-  py_object *type = self->type;
   for (int i = 0; i < k->num_forms; i++) let_go(&k->forms[i]);
   free(k->forms);
-  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
-  py.Py_DecRef(type);
+  hologram_give_back(self);
 }
 
 static const signature *plan_of(const form *f) { return (const signature *)((py_handle *)f->program)->plan; }
@@ -76,19 +74,13 @@ static const form *form_like(const kernel *k, const form *of, const request *r) 
   return NULL;
 }
 
-static bool same_shape(const int64_t *a, int rank, const int64_t *b, int other_rank) {
-  int k = 0;
-  while (rank == other_rank && k < rank && a[k] == b[k]) k++;
-  return rank == other_rank && k == rank;
-}
-
 /* The shape that all operands broadcast to, which is the outs' if there are some. SURPRISE: they don't, or it is empty. */
 static outcome join(const request *r, const form *f, const int64_t **shape, int *rank, int64_t *room) {
   const hologram_operand *first = &r->operands[0];
   int64_t other[HOLOGRAM_MAX_RANK], size = 1;
   int alike = first->buffer ? 0 : 1, other_rank;
   while (alike && alike < r->args.num_operands && !first[alike].buffer &&
-         same_shape(first->shape, first->rank, first[alike].shape, first[alike].rank)) {
+         result_same_shape(first->shape, first->rank, first[alike].shape, first[alike].rank)) {
     alike++;
   }
   *shape = first->shape;
@@ -99,7 +91,7 @@ static outcome join(const request *r, const form *f, const int64_t **shape, int 
       if (request_shape(r, i, other, &other_rank) != DONE) return SURPRISE;
       if (!i) *rank = 0;
       if (i <= f->num_reads && !result_join(room, rank, other, other_rank)) return SURPRISE;
-      if (i >= f->num_reads && !same_shape(room, *rank, other, other_rank)) return SURPRISE;
+      if (i >= f->num_reads && !result_same_shape(room, *rank, other, other_rank)) return SURPRISE;
     }
   }
   for (int k = 0; k < *rank; k++) size *= (*shape)[k];

@@ -25,11 +25,9 @@ static py_object *map_type;
 
 static void map_dealloc(py_object *self) {
   map *m = (map *)self;
-  py_object *type = self->type;
   for (int i = 0; i < m->num_forms; i++) py.Py_DecRef(m->forms[i].program);
   free((void *)m->method.name);
-  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
-  py.Py_DecRef(type);
+  hologram_give_back(self);
 }
 
 /* What the inputs' types are. Those of no dimension are marked where types differ, since they count less then. */

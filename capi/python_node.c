@@ -34,11 +34,9 @@ static struct {
 
 static void node_dealloc(py_object *self) {
   node *k = (node *)self;
-  py_object *type = self->type;
   if (k->forward) py.Py_DecRef(k->forward);
   if (k->backward) py.Py_DecRef(k->backward);
-  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
-  py.Py_DecRef(type);
+  hologram_give_back(self);
 }
 
 static bool is_node(py_object *o) { return py.PyType_IsSubtype(o->type, node_type) && ((node *)o)->forward; }

@@ -62,14 +62,6 @@ py_object *result_empty(py_object *like, int32_t dtype, const int64_t *shape, in
   return hologram_hook(HOOK_empty, arguments);
 }
 
-/* Whether an operand that is described has a shape: then it need not be joined. */
-static bool has_shape(const hologram_operand *o, const int64_t *shape, int rank) {
-  int k = 0;
-  if (o->buffer || o->rank != rank) return false;
-  while (k < rank && o->shape[k] == shape[k]) k++;
-  return k == rank;
-}
-
 /* What is made element by element: of the shape that all broadcast to, and of the type of operand like or of bools. */
 static outcome broadcast(const request *r, int like, bool bools, hologram_operand *to) {
   int64_t other[HOLOGRAM_MAX_RANK];
@@ -78,7 +70,8 @@ static outcome broadcast(const request *r, int like, bool bools, hologram_operan
   to->flags = bools ? HOLOGRAM_BOOL : 0;
   if (request_shape(r, like, to->shape, &rank) != DONE) return SURPRISE;
   for (int i = 0; i < r->args.num_operands; i++) {
-    if (i == like || r->numbers >> i & 1 || has_shape(&r->operands[i], to->shape, rank)) continue;
+    if (i == like || r->numbers >> i & 1) continue;
+    if (!r->operands[i].buffer && result_same_shape(to->shape, rank, r->operands[i].shape, r->operands[i].rank)) continue;
     if (request_shape(r, i, other, &other_rank) != DONE || !result_join(to->shape, &rank, other, other_rank)) return SURPRISE;
   }
   to->rank = rank;
@@ -160,7 +153,7 @@ const int64_t *result_order(const request *r, const int64_t *shape, int rank) {
     const hologram_operand *o = &r->operands[i];
     if (r->numbers >> i & 1) continue;
     if (o->buffer) return NULL;
-    if (o->rank != rank || memcmp(o->shape, shape, (size_t)rank * sizeof *shape) != 0) continue;
+    if (!result_same_shape(shape, rank, o->shape, o->rank)) continue;
     if (like && memcmp(like->strides, o->strides, (size_t)o->rank * sizeof *o->strides) != 0) return NULL;
     like = o;
   }

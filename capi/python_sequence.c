@@ -70,11 +70,9 @@ static void drop(entry *e) {
 
 static void table_dealloc(py_object *self) {
   table *t = (table *)self;
-  py_object *type = self->type;
   for (int i = 0; i < t->num_entries; i++) drop(t->entries[i]);
   free((void *)t->method.name);
-  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
-  py.Py_DecRef(type);
+  hologram_give_back(self);
 }
 
 /* What a storage that calls write has of the first that did: one of its operands, and how many bytes those wrote, which

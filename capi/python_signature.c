@@ -11,12 +11,10 @@ bool signature_is(py_object *o) { return o->type == signature_type && ((signatur
 
 static void signature_dealloc(py_object *self) {
   signature *s = (signature *)self;
-  py_object *type = self->type;
   for (int i = 0; i < s->num_params; i++) py.Py_DecRef(s->params[i].name);
   free((void *)s->method.name);
   free((void *)s->method.doc);
-  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
-  py.Py_DecRef(type);
+  hologram_give_back(self);
 }
 
 static char *copied(py_object *text) {

@@ -92,16 +92,9 @@ static py_object *py_executor_new(py_object *self, py_object *const *args, ptrdi
   hologram_drain();
   hologram_hold_environment();
   if (!(made = hologram_owner_new(OWNED_executor))) return native_refused(&c);
-  if (!work_begin(&c.work)) {
-    py.Py_DecRef((py_object *)made);
-    return native_refused(&c);
-  }
+  if (!work_begin(&c.work)) return native_unmade(&c, made);
   status = hologram_executor_new(backend, &made->handle);
-  if (!native_end(&c, status, false)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, false, made);
 }
 
 static py_object *py_executor_describe(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -243,16 +236,9 @@ static py_object *py_buffer_allocate(py_object *self, py_object *const *args, pt
   if (!native_count(&c, n, 4) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "length", &length) || !native_i32(&c, args[2], "dtype", &dtype) || !native_i32(&c, args[3], "flags", &flags)) return native_refused(&c);
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_buffer))) return native_refused(&c);
-  if (!work_begin(&c.work)) {
-    py.Py_DecRef((py_object *)made);
-    return native_refused(&c);
-  }
+  if (!work_begin(&c.work)) return native_unmade(&c, made);
   status = hologram_buffer_allocate(executor, length, dtype, flags, &made->handle);
-  if (!native_end(&c, status, false)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, false, made);
 }
 
 static py_object *py_buffer_allocate_boundary(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -268,16 +254,9 @@ static py_object *py_buffer_allocate_boundary(py_object *self, py_object *const 
   if (!native_count(&c, n, 5) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "class_index", &class_index) || !native_i64(&c, args[2], "width", &width) || !native_i64(&c, args[3], "height", &height) || !native_i32(&c, args[4], "dtype", &dtype)) return native_refused(&c);
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_buffer))) return native_refused(&c);
-  if (!work_begin(&c.work)) {
-    py.Py_DecRef((py_object *)made);
-    return native_refused(&c);
-  }
+  if (!work_begin(&c.work)) return native_unmade(&c, made);
   status = hologram_buffer_allocate_boundary(executor, class_index, width, height, dtype, &made->handle);
-  if (!native_end(&c, status, false)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, false, made);
 }
 
 static py_object *py_buffer_wrap(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -297,16 +276,9 @@ static py_object *py_buffer_wrap(py_object *self, py_object *const *args, ptrdif
   if (!native_count(&c, n, 8) || !native_u64(&c, args[0], "executor", &executor) || !native_memory(&c, args[1], "data", false, &data) || !native_i32(&c, args[2], "dtype", &dtype) || !native_i32(&c, args[3], "rank", &rank) || !native_sizes(&c, args[4], "shape", &shape) || !native_sizes(&c, args[5], "strides", &strides) || !native_i32(&c, args[6], "flags", &flags) || !native_owner(&c, args[7], &deleter, &context)) return native_refused(&c);
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_buffer))) return native_refused(&c);
-  if (!work_begin(&c.work)) {
-    py.Py_DecRef((py_object *)made);
-    return native_refused(&c);
-  }
+  if (!work_begin(&c.work)) return native_unmade(&c, made);
   status = hologram_buffer_wrap(executor, data, dtype, rank, shape, strides, flags, deleter, context, &made->handle);
-  if (!native_end(&c, status, false)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, false, made);
 }
 
 static py_object *py_buffer_view(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -323,11 +295,7 @@ static py_object *py_buffer_view(py_object *self, py_object *const *args, ptrdif
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_buffer))) return native_refused(&c);
   status = hologram_buffer_view(buffer, offset, rank, shape, strides, &made->handle);
-  if (!native_end(&c, status, true)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, true, made);
 }
 
 static py_object *py_buffer_free(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -448,11 +416,7 @@ static py_object *py_buffer_lease(py_object *self, py_object *const *args, ptrdi
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_lease))) return native_refused(&c);
   status = hologram_buffer_lease(buffer, &made->handle);
-  if (!native_end(&c, status, true)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, true, made);
 }
 
 static py_object *py_program_assemble(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -466,16 +430,9 @@ static py_object *py_program_assemble(py_object *self, py_object *const *args, p
   if (!native_count(&c, n, 3) || !native_text(&c, args[0], "file", &file) || !native_text(&c, args[1], "text", &text) || !native_size(&c, args[2], "size", &size)) return native_refused(&c);
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_program))) return native_refused(&c);
-  if (!work_begin(&c.work)) {
-    py.Py_DecRef((py_object *)made);
-    return native_refused(&c);
-  }
+  if (!work_begin(&c.work)) return native_unmade(&c, made);
   status = hologram_program_assemble(file, text, size, &made->handle);
-  if (!native_end(&c, status, false)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, false, made);
 }
 
 static py_object *py_program_decode(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -488,16 +445,9 @@ static py_object *py_program_decode(py_object *self, py_object *const *args, ptr
   if (!native_count(&c, n, 2) || !native_memory(&c, args[0], "data", false, &data) || !native_size(&c, args[1], "size", &size)) return native_refused(&c);
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_program))) return native_refused(&c);
-  if (!work_begin(&c.work)) {
-    py.Py_DecRef((py_object *)made);
-    return native_refused(&c);
-  }
+  if (!work_begin(&c.work)) return native_unmade(&c, made);
   status = hologram_program_decode(data, size, &made->handle);
-  if (!native_end(&c, status, false)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, false, made);
 }
 
 static py_object *py_program_describe(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -632,11 +582,7 @@ static py_object *py_profile_start(py_object *self, py_object *const *args, ptrd
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_profile))) return native_refused(&c);
   status = hologram_profile_start(limit, &made->handle);
-  if (!native_end(&c, status, true)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, true, made);
 }
 
 static py_object *py_profile_stop(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -716,16 +662,9 @@ static py_object *py_host_allocate(py_object *self, py_object *const *args, ptrd
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "bytes", &bytes)) return native_refused(&c);
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_lease))) return native_refused(&c);
-  if (!work_begin(&c.work)) {
-    py.Py_DecRef((py_object *)made);
-    return native_refused(&c);
-  }
+  if (!work_begin(&c.work)) return native_unmade(&c, made);
   status = hologram_host_allocate(executor, bytes, &made->handle);
-  if (!native_end(&c, status, false)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, false, made);
 }
 
 static py_object *py_lease_address(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -767,16 +706,9 @@ static py_object *py_mark_record(py_object *self, py_object *const *args, ptrdif
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_u64(&c, args[1], "stream", &stream)) return native_refused(&c);
   hologram_drain();
   if (!(made = hologram_owner_new(OWNED_mark))) return native_refused(&c);
-  if (!work_begin(&c.work)) {
-    py.Py_DecRef((py_object *)made);
-    return native_refused(&c);
-  }
+  if (!work_begin(&c.work)) return native_unmade(&c, made);
   status = hologram_mark_record(executor, stream, &made->handle);
-  if (!native_end(&c, status, false)) {
-    py.Py_DecRef((py_object *)made);
-    return NULL;
-  }
-  return (py_object *)made;
+  return native_made(&c, status, false, made);
 }
 
 static py_object *py_mark_elapsed(py_object *self, py_object *const *args, ptrdiff_t n) {

@@ -128,10 +128,12 @@ func (b *builtin) function(f *function) string {
 		line("hologram_hold_environment();")
 	}
 	refused, failed := "return native_refused(&c);", "return NULL;"
+	if b.text {
+		failed = "{\n    free(text);\n    return NULL;\n  }"
+	}
 	if b.owns != "" {
 		line("if (!(made = hologram_owner_new(OWNED_%s))) return native_refused(&c);", b.owns)
-		refused = "{\n    py.Py_DecRef((py_object *)made);\n    return native_refused(&c);\n  }"
-		failed = "{\n    py.Py_DecRef((py_object *)made);\n    return NULL;\n  }"
+		refused = "return native_unmade(&c, made);"
 	}
 	if !f.quick {
 		line("if (!work_begin(&c.work)) %s", refused)
@@ -153,11 +155,12 @@ func (b *builtin) function(f *function) string {
 	if b.event {
 		line("atomic_store(&c.work.event, event);")
 	}
-	if b.text {
-		failed = "{\n    free(text);\n    return NULL;\n  }"
+	if b.owns == "" {
+		line("if (!native_end(&c, status, %v)) %s", f.quick, failed)
 	}
-	line("if (!native_end(&c, status, %v)) %s", f.quick, failed)
 	switch {
+	case b.owns != "":
+		line("return native_made(&c, status, %v, made);", f.quick)
 	case b.text:
 		line("return native_give_text(text, size);")
 	case len(b.results) == 0:
