@@ -85,12 +85,15 @@ const (
 )
 
 // What a row takes in nanoseconds, and each of its bytes, where caches have about half of
-// the table; and how many are moved before a look at whether the launch is cancelled.
+// the table; and about how long rows are moved before a look at whether the launch is cancelled.
 const (
 	rowNanoseconds  = 1.0
 	byteNanoseconds = 0.02
-	rowsAtOnce      = 1 << 14
+	lookNanoseconds = 50e3
 )
+
+// perRow is how many nanoseconds a row of this launch takes.
+func (r *launch) perRow() float64 { return rowNanoseconds + byteNanoseconds*float64(r.bytes) }
 
 // launch is a run, shared by the workers that take part.
 type launch struct {
@@ -113,7 +116,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 		return k.other.Run(l, pool)
 	}
 	r.chunk = r.n
-	work := float64(r.n) * (rowNanoseconds + byteNanoseconds*float64(r.bytes))
+	work := float64(r.n) * r.perRow()
 	if threads, chunk := pool.Share(work); threads > 1 {
 		chunks := int(min(float64(threads*8), work/chunk+1))
 		r.chunk = (r.n + chunks - 1) / chunks
@@ -190,12 +193,13 @@ func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.
 
 // move moves the rows of some places, from number first to before last.
 func (r *launch) move(first, last int) {
-	for ; first < last && !r.stray.Load(); first += rowsAtOnce {
+	atOnce := 1 + int(lookNanoseconds/r.perRow()) // of long rows few
+	for ; first < last && !r.stray.Load(); first += atOnce {
 		if r.record.Stopped() {
 			r.stopped.Store(true)
 			return
 		}
-		end := min(first+rowsAtOnce, last)
+		end := min(first+atOnce, last)
 		switch b := r.bytes; {
 		case b == 2:
 			single[uint16](r, first, end)

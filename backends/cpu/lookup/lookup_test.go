@@ -130,6 +130,20 @@ func TestManyRowsOfOneElementAreNotEntered(t *testing.T) {
 	}
 }
 
+// A launch is cancelled within a few of its rows if these are long: before its end, where a number
+// names no row.
+func TestLongRowsAreCancelled(t *testing.T) {
+	const n, cols = 1 << 14, 1 << 19
+	table, index, out := make([]uint64, cols), make([]uint64, n), make([]uint64, cols)
+	index[n-1] = 1
+	program, lo := planned(t, isa.F64, table, index, out, 1, cols, cols, n, 1)
+	lo.Slots[2].Stride[0] = 0 // all rows are one, or there would be 64 GB
+	k, err := lookup.Compile(program, func() (lookup.Program, error) { return never{t}, nil })
+	require.NoError(t, err)
+	time.AfterFunc(10*time.Millisecond, lo.Record.Stop)
+	require.ErrorIs(t, k.Run(lo, workers.New(1)), backends.ErrCancelled)
+}
+
 // Rows of each number of bytes come bit for bit, and nothing else is written; a number that
 // names no row is the fault that it is to the interpreter, and gives zeros.
 func TestRowsComeAsTheyAre(t *testing.T) {
