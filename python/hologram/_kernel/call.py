@@ -110,7 +110,7 @@ class Kernel(KernelBase):
         self._cache: dict[Any, Compiled] = {}
         self._ready: dict[Any, _Ready] = {}  # by what is quick to find out
         self._last: Optional[Compiled] = None
-        self.front: Optional[KernelBase] = None  # what people call instead, to which C's calls belong then
+        self._front: Optional[KernelBase] = None  # what people call instead, to which C's calls belong then
         self._watched: Optional[dict[object, Callable[[], object]]] = None  # looks at the names outside, by these
         self._outside: tuple[list[object], tuple[object, ...]] = [], ()  # what they saw last, and what it comes to
         self._lock = threading.RLock()
@@ -391,7 +391,7 @@ class Kernel(KernelBase):
         bools = [str(values[i].dtype).endswith("bool") for i in compiled.places[:reads]]
         bools += [dtype == BOOL for _, dtype in compiled.outputs]
         native.kernel_add(
-            self if self.front is None else self.front,
+            self if self._front is None else self._front,
             compiled.program,
             types,
             len(outs),
@@ -401,7 +401,7 @@ class Kernel(KernelBase):
         )
 
     def _forget(self) -> None:
-        native.kernel_add(self if self.front is None else self.front, None, (), 0, (), (), False)
+        native.kernel_add(self if self._front is None else self._front, None, (), 0, (), (), False)
 
     def _run(
         self,

@@ -204,7 +204,7 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
     from hologram._kernel.call import Kernel
 
     kernel = Kernel(function)
-    kernel.front = _FRONTS.get(function)
+    kernel._front = _FRONTS.get(function)
     return kernel
 
 
