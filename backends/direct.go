@@ -5,6 +5,12 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
+// Held is how many nanoseconds, as they are estimated, work may take while its caller holds
+// locks that others wait for, as Python's: what is tried on the host, and what is entered.
+// The two are one bound. If less were tried, some of what is entered would come twice each time
+// until it is; if more, callers would hold their locks for what is not entered.
+const Held = 100e3
+
 // EnterBounds say what of a device's calls others may enter by themselves: its frames and
 // workspace have at most so many Bytes, and it takes at most so many Nanoseconds. Who
 // enters it may hold locks meanwhile, as Python's, which that leaves to a thread for 5 ms;

@@ -72,12 +72,6 @@ type Call struct {
 	Ordered bool
 }
 
-// quick is how long a call may take with Try, in nanoseconds as Cost estimates them: as
-// long as what backends/cpu lets others enter that hold locks. For less, some of that would
-// come twice each time, until it is entered; for more, callers would hold their locks, as
-// Python's, for what is not.
-const quick = 100e3
-
 // draft is a call on its way to room call, where it is prepared and bound.
 type draft struct {
 	request  call.Request
@@ -198,7 +192,7 @@ func (ex *Executor) submit(b *call.Bound, c *Call, outcome bool) (*Event, error)
 	busy := outcome
 	if !ex.device.Info.Asynchronous {
 		cost := b.Cost()
-		busy = !(cost <= quick)
+		busy = !(cost <= backends.Held)
 		how.Long = !(cost <= queue.Patience)
 	}
 	if c.Try && busy {

@@ -208,8 +208,7 @@ func NewWith(threads int, l jit.Level, u gemm.Units) (*Backend, error) {
 		if u != gemm.NoUnits {
 			b.how += " and " + u.String()
 		}
-	}
-	if l == jit.None {
+	} else {
 		b.engines = append(b.engines, lookups(portable))
 	}
 	b.engines = append(b.engines, portable)
@@ -248,7 +247,7 @@ func (b *Backend) info() backends.Info {
 
 // enters bounds what is entered, which nobody can stop. Where there are threads to share it
 // with, it is less.
-var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: 100e3, Alone: 5e6}
+var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: backends.Held, Alone: 5e6}
 
 // Open opens device 0.
 func (b *Backend) Open(i int) (backends.Device, error) {
