@@ -1,7 +1,7 @@
 /* Calls that C makes by itself, without Go, because they were made before: short ones on host memory, those on tensors
-   of a device's in the order of their owner's stream, and those on buffers of a device's while their memory is lent. Go publishes each as a hologram_direct, code beside what it wants to
-   know of a call's addresses and numbers, in the hologram_gate of its executor and stream, and takes it back when the code
-   goes. Whoever changes the gate's turn from open to taken has the turn of the stream, and finds there what stays until
+   of a device's in the order of their owner's stream, and those on buffers of a device's while their memory is lent. Go
+   publishes each as a hologram_direct, code beside what it wants to know of a call's addresses and numbers, in the
+   hologram_gate of its executor and stream, and takes it back when the code goes. Whoever changes the gate's turn from open to taken has the turn of the stream, and finds there what stays until
    the turn is given back. */
 #ifndef HOLOGRAM_DIRECT_H
 #define HOLOGRAM_DIRECT_H

@@ -245,8 +245,8 @@ func (b *Backend) info() backends.Info {
 	return info
 }
 
-// enters bounds what is entered, which nobody can stop. Where there are threads to share it
-// with, it is less.
+// enters bounds what is entered, which nobody can stop. Where threads would share it sooner, the
+// bound is that (workers.Alone).
 var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: backends.Held, Alone: 5e6}
 
 // Open opens device 0.

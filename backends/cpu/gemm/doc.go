@@ -74,12 +74,12 @@
 //
 // Meanwhile the next panel of A is fetched, and the next block of B that is to be packed.
 //
-// Threads share packed blocks of B, of which each chunk is packed by who need it first, in as many
-// pieces as there are of them (shape.go): each begins with its own stretch of tasks, rows by columns, and, done, helps with
+// Threads share packed blocks of B, of which each chunk is packed in pieces by those that need it
+// (shape.go): each begins with its own stretch of tasks, rows by columns, and, done, helps with
 // what is left of another's. So a thread that comes late, or shares its core, holds up none
 // (docs/RATIONALE.md). Within a task a chunk meets all rows before the next, so that it stays in
-// the L2. Small products are cut so that all threads have as much to do; of a B of more than
-// 160 MB the columns behind come later.
+// the L2. Small products are cut so that all threads have as much to do, and their tasks may each
+// pack their own; of a B of more than 160 MB the columns behind come later.
 //
 // Panels of one short tile are done many in a call, which goes from tile to tile downwards.
 //
