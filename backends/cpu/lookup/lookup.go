@@ -1,8 +1,8 @@
 // Package lookup runs the library's embedding on the processor by moving whole rows: a
 // program of a lane for each element, as which it is written, finds its number's row anew
 // for each, which for short rows takes most of the time. Where there is machine code,
-// backends/cpu/tuned plans long rows of packed tables, of which it moves more at once than this
-// does, and few short ones as blocks: those do not come here.
+// backends/cpu/tuned plans few rows of packed tables as blocks, which callers enter directly:
+// those do not come here.
 //
 // What it declines, another engine runs by the program: launches that are not such as the
 // library's plan makes, rows that are not packed, and whatever has a number that names no

@@ -7,8 +7,7 @@ import (
 
 const (
 	leastGathered = 8       // elements of a row that is worth a block
-	movedBytes    = 64      // of an embedding's row, up to which package lookup is faster
-	manyMoved     = 256     // rows, from which it is: fewer are soon done by code that is entered directly
+	manyMoved     = 256     // rows, from which package lookup is as fast: fewer are soon done by code that is entered directly
 	blockLanes    = 1 << 10 // that have a row together
 )
 
@@ -34,11 +33,11 @@ func gathering(op *kernels.Op, l []kernels.Layout) (*kernels.Plan, error) {
 
 // embedding copies rows of a packed table, a block each: its number is read once, and
 // its elements lie side by side. A number that is none is taken for the one behind the last,
-// whose row lies outside of the table. Many short rows are left to the library's plan, whose
-// launches package lookup runs.
+// whose row lies outside of the table. Many are left to the library's plan, whose launches
+// package lookup runs.
 func embedding(l []kernels.Layout, library *kernels.Plan) (*kernels.Plan, error) {
 	t, rows, cols, n := l[0].Type, l[0].Shape[0], l[0].Shape[1], l[1].Elements()
-	if rows == 0 || cols < leastGathered || cols*int64(t.Size()) <= movedBytes && n >= manyMoved || n >= 1<<31 {
+	if rows == 0 || cols < leastGathered || n >= manyMoved {
 		return nil, nil
 	}
 	p, block := &plan{}, min(cols, blockLanes)

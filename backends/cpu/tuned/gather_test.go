@@ -57,6 +57,7 @@ func TestEmbedding(t *testing.T) {
 		"a table's columns":   {{Type: isa.F32, Shape: []int64{rows, 64}, Stride: []int64{1, rows}}, kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, 64)},
 		"numbers that repeat": {kernels.Packed(isa.F32, rows, 64), {Type: isa.I64, Shape: []int64{n}, Stride: []int64{0}}, kernels.Packed(isa.F32, n, 64)},
 		"short rows":          {kernels.Packed(isa.F32, rows, 3), kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, 3)},
+		"many long rows":      {kernels.Packed(isa.F32, rows, 70), kernels.Packed(isa.I64, 256), kernels.Packed(isa.F32, 256, 70)},
 		"many short rows":     {kernels.Packed(isa.F32, rows, 16), kernels.Packed(isa.I64, 256), kernels.Packed(isa.F32, 256, 16)},
 		"another output":      {kernels.Packed(isa.F32, rows, 64), kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, 63)},
 	} {
