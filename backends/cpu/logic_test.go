@@ -31,6 +31,8 @@ func TestAndsWithinOrs(t *testing.T) {
 			"before a branch":  "and.T s, x, y\n  mov.T r, z\n  set.lt.T p, x, y\n  bra done, p\n  or.T r, s, z\ndone:",
 			"lanes meet after": "and.T s, x, y\n  block_reduce_max.T m, z\n  or.T r, s, m",
 			"and before":       "block_reduce_max.T m, z\n  and.T s, x, y\n  or.T r, s, m",
+			"lanes' numbers":   "sreg w, lane.x\n  and.u32 v, w, 96\n  or.u32 w, v, w\n  cvt.T.u32 k, w\n  block_reduce_max.T m, z\n  or.T r, k, m",
+			"a block's number": "sreg w, block.x\n  and.u32 v, w, 3\n  cvt.u32.T k, z\n  or.u32 w, k, v\n  cvt.T.u32 k, w\n  block_reduce_max.T m, k\n  or.T r, k, m",
 		} {
 			programs[what+", "+typ] = strings.ReplaceAll(fmt.Sprintf("program p\nslot a T\nslot b T\nslot c T\n  ldg.T x, a[index]\n  ldg.T y, b[index]\n  ldg.T z, c[index]\n  %s\n  stg.T r, c[index]\n  exit", body), "T", typ)
 			programs[what+" of xor, "+typ] = strings.NewReplacer("xor.", "or.", "or.", "xor.").Replace(programs[what+", "+typ])

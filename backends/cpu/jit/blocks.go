@@ -108,6 +108,11 @@ func (p *program) byBlocks() error {
 			return unsupported("a "+kind.String(), "its byte addresses are not made vector accesses yet")
 		}
 	}
+	for n, short := range p.shortcut { // what a head is made of is no vector, as who uses it would have to find it
+		if short && n.Op == ir.Op(isa.AND) && b.lin[n.Result().ID].known {
+			p.shortcut[n] = false
+		}
+	}
 	b.segments = []segment{{uses: map[*ir.Value]bool{}}}
 	for _, n := range p.fn.Body.Nodes {
 		s := &b.segments[len(b.segments)-1]

@@ -15,7 +15,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/18"
+const Version = "jit/19"
 
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.
