@@ -203,3 +203,112 @@ func TestRowsComeAsTheyAre(t *testing.T) {
 		}
 	}
 }
+
+// noting is the other engine of launches that the kernel may decline.
+type noting struct{ ran *int }
+
+func (n noting) Run(*backends.Launch, *workers.Pool) error        { *n.ran++; return nil }
+func (noting) Estimate(uint64, float64) float64                   { return 0 }
+func (noting) Release()                                           {}
+func (noting) Direct(*backends.Launch, float64) []backends.Direct { return make([]backends.Direct, 1) }
+
+// Launches that are not such as the library plans are the program's, with the output as it was.
+func TestOtherLaunchesAreDeclined(t *testing.T) {
+	const rows, cols, n = 3, 2, 4
+	for name, change := range map[string]func(l *backends.Launch, at, out []uint64){
+		"":                         func(*backends.Launch, []uint64, []uint64) {},
+		"elements apart in rows":   func(l *backends.Launch, _, _ []uint64) { l.Params[3] = 2 },
+		"elements apart in output": func(l *backends.Launch, _, _ []uint64) { l.Slots[2].Stride[1] = 2 },
+		"other columns":            func(l *backends.Launch, _, _ []uint64) { l.Params[1] = 1 },
+		"no rows":                  func(l *backends.Launch, _, _ []uint64) { l.Params[0] = 0 },
+		"more rows than memory":    func(l *backends.Launch, _, _ []uint64) { l.Params[0]++ },
+		"rows too far apart":       func(l *backends.Launch, _, _ []uint64) { l.Params[2]++ },
+		"fewer elements":           func(l *backends.Launch, _, _ []uint64) { l.N-- },
+		"fewer lanes":              func(l *backends.Launch, _, _ []uint64) { l.Block[0] = n*cols - 1 },
+		"a number each column":     func(l *backends.Launch, _, _ []uint64) { l.Slots[1].Stride = [isa.MaxRank]int64{1, 1} },
+		"one row of such": func(l *backends.Launch, _, _ []uint64) {
+			l.Rank, l.N = 1, cols
+			for i := 1; i < 3; i++ {
+				l.Slots[i].Rank, l.Slots[i].Stride = 1, [isa.MaxRank]int64{1}
+			}
+			l.Shape = [isa.MaxRank]int64{cols}
+		},
+		"three dimensions":        func(l *backends.Launch, _, _ []uint64) { l.Rank = 3 },
+		"numbers in the output":   func(l *backends.Launch, at, out []uint64) { l.Slots[1].Addr = addressOf(out[n*cols-1:]) },
+		"numbers before, into it": func(l *backends.Launch, at, out []uint64) { l.Slots[2].Addr = addressOf(at[n-1:]) },
+		"numbers backwards to it": func(l *backends.Launch, at, out []uint64) {
+			l.Slots[1].Addr, l.Slots[1].Stride[0] = addressOf(out[n*cols+n-2:]), -1
+		},
+		"rows backwards to them": func(l *backends.Launch, at, out []uint64) {
+			l.Slots[2].Addr, l.Slots[2].Stride[0] = addressOf(at[n-1+(n-1)*cols:]), -cols
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at, out := make([]uint64, 4*n*cols), make([]uint64, 4*n*cols)
+			program, lo := planned(t, isa.F64, []uint64{1, 2, 3, 4, 5, 6}, at, out, rows, cols, cols, n, 1)
+			ran := 0
+			k, err := lookup.Compile(program, func() (lookup.Program, error) { return noting{&ran}, nil })
+			require.NoError(t, err)
+			lo.Grid, lo.Block = [3]uint32{1, 1, 1}, [3]uint32{n * cols, 1, 1}
+			change(lo, at, out)
+			require.NoError(t, k.Run(lo, workers.New(1)))
+			require.Equal(t, name != "", ran == 1)
+			if name != "" {
+				require.Equal(t, make([]uint64, len(at)+len(out)), append(at, out...))
+			}
+			require.Len(t, k.Direct(lo, 1), 1)
+		})
+	}
+}
+
+func addressOf(x []uint64) uintptr { return uintptr(unsafe.Pointer(&x[0])) }
+
+// Many rows, which threads share, are all moved, whether the numbers lie forwards or backwards;
+// one that names no row has the program run, and a launch that is stopped says so.
+func TestManyRows(t *testing.T) {
+	const rows, cols, n = 1000, 3, 200_001
+	table, at, out := make([]uint64, rows*cols), make([]uint64, n), make([]uint64, n*cols)
+	for i := range table {
+		table[i] = uint64(i + 1)
+	}
+	for i := range at {
+		at[i] = uint64(i*7919) % rows
+	}
+	for _, threads := range []int{1, 2, 5} {
+		pool := workers.New(threads)
+		defer pool.Close()
+		for _, back := range []bool{false, true} {
+			clear(out)
+			program, lo := planned(t, isa.F64, table, at, out, rows, cols, cols, n, 1)
+			if back {
+				lo.Slots[1].Addr, lo.Slots[1].Stride[0] = addressOf(at[n-1:]), -1
+			}
+			ran := 0
+			k, err := lookup.Compile(program, func() (lookup.Program, error) { return noting{&ran}, nil })
+			require.NoError(t, err)
+			require.NoError(t, k.Run(lo, pool))
+			require.Zero(t, ran)
+			for i, x := range out {
+				which := at[i/cols]
+				if back {
+					which = at[n-1-i/cols]
+				}
+				if x != table[int(which)*cols+i%cols] {
+					t.Fatalf("%d threads, backwards %v: element %d is %d", threads, back, i, x)
+				}
+			}
+			for _, stray := range []int{0, 1<<14 - 1, 1 << 14, n - 1} {
+				was := at[stray]
+				at[stray] = rows
+				ran = 0
+				require.NoError(t, k.Run(lo, pool))
+				require.Equal(t, 1, ran)
+				at[stray] = was
+			}
+			lo.Record.Stop()
+			ran = 0
+			require.ErrorIs(t, k.Run(lo, pool), backends.ErrCancelled)
+			require.Zero(t, ran)
+		}
+	}
+}
