@@ -101,3 +101,61 @@ func TestFMA32(t *testing.T) {
 		}
 	}
 }
+
+// TestDetours: what only some arguments come to, in branches or loops, others do not, whatever
+// stands beside them. Both ways to run expansions share what goes around it, so the numbers tell.
+func TestDetours(t *testing.T) {
+	for _, c := range []struct {
+		op   isa.Op
+		of   func(x, y float64) float64
+		x, y []float64
+	}{
+		{isa.SIN, func(x, _ float64) float64 { return math.Sin(x) }, []float64{1, 0x1p100, -3, 0x1p40, 0.5, math.Inf(1), 0x1p31}, nil},
+		{isa.COS, func(x, _ float64) float64 { return math.Cos(x) }, []float64{0x1p100, 1, 0x1p40, -3, 0.5, 0x1p31}, nil},
+		{isa.TAN, func(x, _ float64) float64 { return math.Tan(x) }, []float64{1, 0x1p100, -3, 0x1p40, 0.5, 0x1p31}, nil},
+		{isa.POW, math.Pow, []float64{1.5, 0, 2, 0x1p-130, 3, 2, -2}, []float64{2, 0, -140, 0.5, 4, 200, 3}},
+		{isa.REM, math.Mod, []float64{5, 0x1p120, 1, 1e30}, []float64{3, 7, 2, 0.75}},
+	} {
+		y := c.y
+		if y == nil {
+			y = make([]float64, len(c.x))
+		}
+		for _, ty := range []isa.Type{isa.F32, isa.F64} {
+			for _, plain := range []bool{false, true} {
+				e, err := NewEvaluator(c.op, ty, plain)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, got := range valuesOf(e, ty, c.x, y) {
+					want := toFloat(ty, isa.Convert(ty, isa.F64, math.Float64bits(c.of(toFloat(ty, cellOf(ty, c.x[i])), toFloat(ty, cellOf(ty, y[i]))))))
+					if got != want && !(math.Abs(got-want) <= 1e-6*math.Abs(want)) && !(got != got && want != want) {
+						t.Errorf("%v.%v, plain %v: of %v and %v it is %v, to be %v", c.op, ty, plain, c.x[i], y[i], got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func cellOf(ty isa.Type, x float64) uint64 { return isa.Convert(ty, isa.F64, math.Float64bits(x)) }
+
+// valuesOf runs an evaluator.
+func valuesOf(e *Evaluator, ty isa.Type, x, y []float64) []float64 {
+	if ty == isa.F64 {
+		return runOf[uint64](e, ty, x, y)
+	}
+	return runOf[uint32](e, ty, x, y)
+}
+
+func runOf[T cell](e *Evaluator, ty isa.Type, x, y []float64) []float64 {
+	a, b, out := make([]T, len(x)), make([]T, len(x)), make([]T, len(x))
+	for i := range x {
+		a[i], b[i] = T(cellOf(ty, x[i])), T(cellOf(ty, y[i]))
+	}
+	Run(e, out, a, b)
+	values := make([]float64, len(x))
+	for i, v := range out {
+		values[i] = toFloat(ty, uint64(v))
+	}
+	return values
+}
