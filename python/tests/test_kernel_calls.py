@@ -454,6 +454,12 @@ def test_calls_such_as_one_before_are_made_in_c() -> None:
         np.testing.assert_array_equal(f(*other), other[0] + other[1])
     for other in ((x[:0], x[:0]), (x, memoryview(x))):
         assert _given(f, *other) == _given(f, *other) == "Python"
+    with hologram.Executor("cpu") as ex:
+        assert _given(f, x, x, executor=ex) == _given(f, x, x, out=out, executor=ex) == "Python"
+    out.flags.writeable = False
+    for _ in range(2):
+        with pytest.raises((ValueError, TypeError), match=r"read-only|writable|writeable"):
+            f(x, x, out=out)
     bools = x > 2
     either = hologram.kernel(lambda x, y: x | y)
     for _ in range(3):  # bools and bytes are slots of one type
@@ -515,7 +521,7 @@ def test_several_results_are_made_in_c_too() -> None:
     assert type(found) is type(one(x)) is tuple and one(x)[0].tolist() == (x + 1).tolist()
     for each, out, expected in zip(found, outs, (x + y, x < y, x * 2)):
         assert each.dtype == expected.dtype and each.tolist() == out.tolist() == expected.tolist()
-    for wrong in (outs[:2], (*outs, outs[0]), (outs[0],) * 3, (x[0], *outs[1:]), ()):
+    for wrong in (outs[:2], (*outs, outs[0]), (outs[0],) * 3, (outs[0],) * 10_000, (x[0], *outs[1:]), ()):
         with pytest.raises((ValueError, TypeError)):
             f(x, y, out=wrong)
 
@@ -578,6 +584,43 @@ def test_forms_are_kept_for_as_many_calls_as_there_are() -> None:
             assert made.dtype == f(x, y).dtype and made.to_numpy().tolist() == f(x, y).tolist() == [2] * 5
     where = [_given(f, np.ones(5, a), np.ones(5, b)) for a, b in itertools.product(types, types)]
     assert where == sorted(where, reverse=True) and where[0] == "Python" and where[-1] == "C", "the oldest go"
+
+
+def test_the_oldest_of_many_forms_goes() -> None:
+    """With all that it holds: with and without outs of all dtypes there are more than there is room for."""
+
+    def fill() -> None:
+        f, types = hologram.kernel(lambda x, y: x + y), ["f4", "f8", "f2", "i4", "i8", "u1"]
+        pairs = [(np.ones(5, a), np.ones(5, b)) for a, b in itertools.product(types, types)]
+        for x, y in pairs:
+            f(x, y)
+            f(x, y, out=np.zeros(5, (x + y).dtype))
+        x, y = pairs[-1]
+        assert _given(f, x, y) == _given(f, x, y, out=np.zeros(5, np.uint8)) == "C"
+        for x, y in pairs:
+            out = np.zeros(5, (x + y).dtype)
+            assert f(x, y).tolist() == f(x, y, out=out).tolist() == out.tolist() == [2] * 5
+
+    fill()
+    gc.collect()
+    held, objects = sys.getrefcount(np.ndarray), native.object_count()
+    fill()
+    gc.collect()
+    assert (sys.getrefcount(np.ndarray), native.object_count()) == (held, objects)
+
+
+def test_a_form_of_other_dtypes_takes_the_same() -> None:
+    """What was called with an out, or numbers of a type, is not what was called without, or of another."""
+    x = np.arange(1, 4, dtype=np.float32)
+    f = hologram.kernel(lambda x, y: x + y)
+    f(x, x, out=np.empty(3, np.float32))
+    for dtype in (np.float64, np.int32):
+        y, out = x.astype(dtype), np.zeros(3, dtype)
+        f(y, y)
+        assert f(y, y, out=out) is out and out.tolist() == [2, 4, 6]
+    g, n = hologram.kernel(lambda x, y: x * y), x.astype(np.int32)
+    g(x, 2), g(n, 2.5)
+    assert g(n, 2).dtype == np.int32 and g(n, 2.5).tolist() == [2.5, 5, 7.5]
 
 
 def test_calls_of_hologram_s_functions_are_made_in_c_too() -> None:
