@@ -15,6 +15,7 @@ import pytest
 from support import DTYPES, buffer
 
 import hologram as hg
+from hologram._ffi import native
 
 
 def test_auto_resolves() -> None:
@@ -395,3 +396,30 @@ def test_kernels_by_turns(ex: hg.Executor, host: hg.Executor) -> None:
             call(to)
         for i, (to, _) in enumerate(made):
             assert to.to_numpy().tobytes() == wanted[i][0].to_numpy().tobytes(), i
+
+
+def test_an_owner_gives_what_it_owns_to_its_like_alone() -> None:
+    """And what an executor or a program had before is freed, whether it was or not."""
+    text = "program a\nexit"
+    with hg.Executor("cpu") as ex:
+        program = hg.Program(text)
+        gc.collect()
+        objects = native.object_count()
+        code, lease = native.program_assemble(b"a", text, len(text)), native.host_allocate(ex, 64)
+        other, buffer = native.executor_new(b"cpu"), native.buffer_view(ex.allocate(4), 0, 1, (2,), (1,))
+        for args in ((ex, code), (ex, lease), (ex, buffer), (ex, 3), (program, other), (program, lease), (3, code)):
+            with pytest.raises(TypeError, match="adopt: expected"):
+                native.adopt(*args)
+        for owner in (code, lease, other, 3):
+            with pytest.raises(TypeError, match="buffer: expected"):
+                native.buffer(ex, owner, np.dtype("f4"), (2,), 1, False, None)
+        assert all(owner.handle for owner in (code, lease, other, buffer))
+        before = program.handle
+        native.adopt(program, code)
+        assert program.handle != before == code.handle
+        assert native.end(program) and not native.end(program)
+        native.adopt(program, code)
+        assert program.handle == before and not code.handle and program.name == "a" and not program._freed
+        del code, lease, other, buffer, args, owner
+        gc.collect()
+        assert native.object_count() == objects
