@@ -1,0 +1,71 @@
+package gemm
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+)
+
+// TestPiecesArePackedInPlace: pieces of a chunk lie where packing all of it puts them, in whole
+// tiles and what is left of one, along rows and along columns. Products of such sizes that
+// threads come together on are too seldom to show it.
+func TestPiecesArePackedInPlace(t *testing.T) {
+	libraries := map[string]*library{}
+	if jit.Available(jit.AVX2) == nil {
+		libraries["narrow"] = narrow()
+	}
+	if jit.Available(jit.AVX512) == nil {
+		libraries["wide"] = wide()
+	}
+	if len(libraries) == 0 {
+		t.Skip("no product is done by machine code")
+	}
+	const k, first, deep = 150, 32, 100
+	for name, lib := range libraries {
+		for _, typ := range []number{f32, f64} {
+			for _, n := range []int64{3, 16, 64, 67, 130} {
+				for _, columns := range []bool{false, true} {
+					size := typ.size()
+					b := make([]byte, k*n*size)
+					for i := range b {
+						b[i] = byte(i*31 + i>>8*7 + 1)
+					}
+					p := product{lib: lib, t: typ, in: element{size: size}, out: element{size: size}, m: 64, n: n, k: k,
+						b: uintptr(unsafe.Pointer(&b[0])), ars: k * size, acs: size, brs: n * size, bcs: size, crs: n * size, ccs: size}
+					if columns {
+						p.brs, p.bcs = size, k*size
+					}
+					h := p.shape(p.m, p.n)
+					w := takeWorker(workers.Seat{}, nil)
+					w.p = &p
+					packed := func(piece int64) []byte {
+						dst := make([]uint64, ceil(n, h.across)*h.bTile/8+64)
+						out := unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 8*len(dst))
+						for from := int64(0); from < deep; from += piece {
+							w.packB(uintptr(unsafe.Pointer(&dst[0])), &h, first, from, min(piece, deep-from), 0, n)
+						}
+						return out
+					}
+					want := packed(deep)
+					if w.err != nil {
+						t.Fatal(w.err)
+					}
+					if bytes.Equal(want, make([]byte, len(want))) {
+						t.Fatal("nothing is packed")
+					}
+					for _, piece := range []int64{pieceUnit, 3 * pieceUnit} {
+						if !bytes.Equal(packed(piece), want) {
+							t.Errorf("%s, type %d, %d columns, along them %v: pieces of %d lie elsewhere", name, typ, n, columns, piece)
+						}
+					}
+					giveWorker(workers.Seat{}, w)
+					runtime.KeepAlive(b)
+				}
+			}
+		}
+	}
+}
