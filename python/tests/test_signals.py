@@ -269,6 +269,10 @@ def settle():
     until = time.monotonic() + 20  # the thread that looks at futures sleeps for 10 s, if it was not told of one
     while future._watched and time.monotonic() < until:
         time.sleep(0.001)
+    before = -1
+    while before != native.object_count() and time.monotonic() < until:  # that thread may still hold some that are done
+        before = native.object_count()
+        time.sleep(0.05)
 left = {}
 for name, make in makers.items():
     kept = [make() for _ in range(20)]
