@@ -225,7 +225,10 @@ func (r *launch) move(first, last int) {
 	}
 }
 
-// single moves rows of as many bytes as T has.
+// single moves rows of as many bytes as T has. The last step, here and below, leads behind the
+// arrays, or before them, where nothing is read: so pointers are not checked under -race.
+//
+//go:nocheckptr
 func single[T any](r *launch, first, last int) {
 	table, rows, next := r.table, r.rows, r.fromNext
 	at, to := unsafe.Add(r.place, uintptr(first)*r.placeNext), unsafe.Add(r.output, uintptr(first)*r.toNext)
@@ -243,6 +246,8 @@ func single[T any](r *launch, first, last int) {
 
 // double moves rows of one to two times as many bytes as T has: those at the beginning,
 // and those at the end.
+//
+//go:nocheckptr
 func double[T any](r *launch, first, last int) {
 	var some T
 	table, rows, next, rest := r.table, r.rows, r.fromNext, r.bytes-unsafe.Sizeof(some)
@@ -265,6 +270,8 @@ func double[T any](r *launch, first, last int) {
 type sixteen = [16]byte
 
 // quadruple moves rows of 32 to 64 bytes.
+//
+//go:nocheckptr
 func (r *launch) quadruple(first, last int) {
 	table, rows, next, rest := r.table, r.rows, r.fromNext, r.bytes-16
 	at, to := unsafe.Add(r.place, uintptr(first)*r.placeNext), unsafe.Add(r.output, uintptr(first)*r.toNext)
@@ -285,6 +292,8 @@ func (r *launch) quadruple(first, last int) {
 }
 
 // long moves rows of any number of bytes.
+//
+//go:nocheckptr
 func (r *launch) long(first, last int) {
 	for i := uintptr(first); i < uintptr(last); i++ {
 		which := *(*uint64)(unsafe.Add(r.place, i*r.placeNext))
