@@ -37,6 +37,7 @@
 //	dump.go     the stages as text
 //	decline.go  what runs the launches that a kernel declines
 //	view.go     how slots lie in memory
+//	hoist.go    what is the same in all lanes, once
 //	head.go     lanes up to where a line of the first result begins, and what all lanes store
 //	run.go      launches, in chunks and calls
 //	direct.go   launches for others to enter
