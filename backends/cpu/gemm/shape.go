@@ -83,6 +83,7 @@ type packed struct {
 	shape
 	at        uintptr
 	pieceDeep int64
+	pieces    int32 // of a chunk
 	chunks    []packing
 }
 
@@ -95,19 +96,17 @@ const pieceUnit = 16
 // cut has chunks packed in so many pieces, or fewer.
 func (b *packed) cut(pieces int64) {
 	b.pieceDeep = max(1, ceil(ceil(b.deep, max(1, pieces)), pieceUnit)) * pieceUnit
+	b.pieces = int32(max(1, ceil(b.deep, b.pieceDeep)))
 }
-
-// pieces is how many there are of a chunk.
-func (b *packed) pieces() int32 { return int32(max(1, ceil(b.deep, b.pieceDeep))) }
 
 // packs packs a piece of a chunk, if there is one that nobody has begun.
 func (b *packed) packs(pc int64, pack func(pc, from, deep int64)) bool {
 	c := &b.chunks[pc]
-	if c.begun.Load() >= b.pieces() { // to count on where nothing is left would take the line from others
+	if c.begun.Load() >= b.pieces { // to count on where nothing is left would take the line from others
 		return false
 	}
 	i := c.begun.Add(1) - 1
-	if i >= b.pieces() {
+	if i >= b.pieces {
 		return false
 	}
 	defer c.done.Add(1)
@@ -118,7 +117,7 @@ func (b *packed) packs(pc int64, pack func(pc, from, deep int64)) bool {
 // need returns when a chunk is packed. While others pack its last pieces, those of the chunks
 // behind it are packed.
 func (b *packed) need(pc int64, pack func(pc, from, deep int64)) {
-	isPacked := func() bool { return b.chunks[pc].done.Load() == b.pieces() }
+	isPacked := func() bool { return b.chunks[pc].done.Load() == b.pieces }
 	for at := pc; at < int64(len(b.chunks)) && !isPacked(); {
 		if !b.packs(at, pack) {
 			at++

@@ -16,7 +16,7 @@ func TestPackedOnce(t *testing.T) {
 	for _, pieces := range []int64{1, 2, 4, 100} {
 		b := packed{shape: shape{deep: deep}, chunks: make([]packing, chunks)}
 		b.cut(pieces)
-		if n := int64(b.pieces()); n > pieces || n*b.pieceDeep < deep || (n-1)*b.pieceDeep >= deep {
+		if n := int64(b.pieces); n > pieces || n*b.pieceDeep < deep || (n-1)*b.pieceDeep >= deep {
 			t.Fatalf("cut in %d there are %d pieces of %d", pieces, n, b.pieceDeep)
 		}
 		var packings, ready [chunks][deep]atomic.Int32

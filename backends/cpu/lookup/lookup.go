@@ -31,7 +31,10 @@ type Program interface {
 }
 
 // Kernel is the program of an embedding's plan.
-type Kernel struct{ other Program }
+type Kernel struct {
+	other Program
+	spare atomic.Pointer[launch] // for the next run
+}
 
 // Compile makes a kernel of the program that an embedding's plan launches. other makes
 // what runs the launches that it declines. *backends.Unsupported says why there is none.
@@ -43,7 +46,7 @@ func Compile(v *isa.Verified, other func() (Program, error)) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kernel{p}, nil
+	return &Kernel{other: p}, nil
 }
 
 // Estimate is the other engine's.
@@ -111,7 +114,17 @@ type launch struct {
 // Run runs a launch to its end, on the caller's thread and, if there is enough to do, on
 // workers.
 func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
-	r := launch{record: l.Record}
+	r := k.spare.Swap(nil)
+	if r == nil {
+		r = &launch{}
+	}
+	defer func() {
+		r.record, r.table, r.place, r.output = nil, nil, nil, nil
+		k.spare.Store(r)
+	}()
+	r.record = l.Record
+	r.stray.Store(false)
+	r.stopped.Store(false)
 	if !r.prepare(l) {
 		return k.other.Run(l, pool)
 	}
@@ -124,7 +137,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if r.chunk >= r.n {
 		r.move(0, r.n)
 	} else {
-		pool.Run((r.n+r.chunk-1)/r.chunk, &r)
+		pool.Run((r.n+r.chunk-1)/r.chunk, r)
 	}
 	switch {
 	case r.stopped.Load():

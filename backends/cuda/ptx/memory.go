@@ -3,6 +3,7 @@ package ptx
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/hologram-project/hologram/isa"
@@ -345,12 +346,19 @@ func (e *emitter) parameter(n *ir.Node) {
 	e.param(memType(n.Type), e.name(n.Result()), e.p.Layout.Param(int(n.Imm)))
 }
 
-// table is LDC: a constant table's element at a checked index.
+// table is LDC: a constant table's element at an index, which is checked unless it is one of an
+// expansion's of so few bits.
 func (e *emitter) table(n *ir.Node) {
 	d := &e.fn.Data[n.Imm]
 	name := e.data(fmt.Sprintf("data%d", n.Imm), d.Type, d.Values)
+	index, base := n.Args[0], e.temp(bankRD)
+	if !n.CanFault() && index.Type == isa.U32 && bounded(index, len(d.Values)) {
+		e.line("mov.b64 %s, %s;", base, name)
+		e.line("mad.wide.u32 %s, %s, %d, %s;", base, e.name(index), d.Type.Size(), base)
+		e.loadFrom(spot{space: "global", addr: base, aligned: true}, n.Type, e.name(n.Result()))
+		return
+	}
 	at, ok := e.temp(bankRD), e.temp(bankP)
-	index := n.Args[0]
 	if index.Type.Size() == 8 {
 		e.move(index.Type, at, e.arg(index))
 	} else if _, isConst := index.Const(); isConst {
@@ -360,10 +368,17 @@ func (e *emitter) table(n *ir.Node) {
 	}
 	e.line("setp.lt.u64 %s, %s, %d;", ok, at, len(d.Values))
 	e.fault(n, isa.FaultAccess, "!"+ok)
-	base := e.temp(bankRD)
 	e.line("mov.b64 %s, %s;", base, name)
 	e.line("mad.lo.s64 %s, %s, %d, %s;", base, at, d.Type.Size(), base)
 	e.loadFrom(spot{space: "global", addr: base, ok: ok, aligned: true}, n.Type, e.name(n.Result()))
+}
+
+// bounded reports whether a value is the AND of another with a number, and so below a bound.
+func bounded(v *ir.Value, bound int) bool {
+	return v.Node != nil && v.Node.Op == ir.Op(isa.AND) && slices.ContainsFunc(v.Node.Args, func(a *ir.Value) bool {
+		c, ok := a.Const()
+		return ok && c < uint64(bound)
+	})
 }
 
 // data writes a table of cells at module level, once, and returns its name.

@@ -30,7 +30,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/18"
+const Version = "ptx/19"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
