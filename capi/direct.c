@@ -230,7 +230,9 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
     /* it is another's by now, or the memory is */
   } else if ((d = find(g, hash, key, n))) {
     d->used = 1;
-    if (d->num_steps && fits(d, args) && (!d->takes_long || alone())) {
+    if (d->takes_long && !alone()) {
+      outcome = DIRECT_LONG;
+    } else if (d->num_steps && fits(d, args)) {
       uint32_t before = enter();
       if (run(d, args)) outcome = DIRECT_DONE;
       leave(before);

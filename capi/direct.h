@@ -70,7 +70,7 @@ typedef struct hologram_direct {
   uint8_t align[HOLOGRAM_DIRECT_OPERANDS]; /* of operands, in bytes */
   uint8_t first;     /* how many bytes an element of the last has */
   uint8_t used;      /* since another wanted its place */
-  uint8_t takes_long; /* it is for those whom nobody waits for */
+  uint8_t takes_long; /* it is for those whom nobody waits for: see EnterBounds.Alone */
   hologram_direct_step *steps;
   hologram_direct_base *bases;
   hologram_direct_param *params;
@@ -102,6 +102,7 @@ typedef struct {
 typedef enum {
   DIRECT_DONE, /* the call is made */
   DIRECT_NEW,  /* Go may be asked to publish it, once it has made it */
+  DIRECT_LONG, /* it takes long, and somebody waits */
   DIRECT_NO
 } hologram_direct_outcome;
 
@@ -112,8 +113,8 @@ hologram_gate *hologram_direct_gate(uint64_t executor, uint64_t stream);
 extern uint64_t hologram_buffers_freed; /* atomic */
 
 /* Makes a call on the executor of a gate, or leaves all as it was. Waits for nothing. On a device that works by itself
-   there is a loan for each operand that is a buffer. alone is asked before what takes long: whether nobody waits for what
-   the caller holds, nor will meanwhile. */
+   there is a loan for each operand that is a buffer. alone is asked before what takes long, milliseconds at most: whether
+   nobody waits for what the caller holds, nor will meanwhile. */
 hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t executor, const hologram_call_args *args,
                                             const hologram_loan *const *loans, bool (*alone)(void));
 

@@ -512,16 +512,15 @@ int request_rank(const request *r, int i) {
   return o->buffer ? (int)py.PyTuple_Size(((py_array *)r->taken[i].object)->shape) : o->rank;
 }
 
-/* Makes borrowed tensors owned, so that they last when the GIL goes. */
-static outcome own_all(request *r) {
+/* Makes borrowed tensors owned, so that they last when the GIL goes; false with an exception. */
+static bool own_all(request *r) {
   for (int i = 0; r->num_borrowed && i < r->args.num_operands; i++) {
     taken *t = &r->taken[i];
-    if (t->api && !t->owned) {
-      outcome found = take_owned(r, i, t);
-      if (found != DONE) return found;
-    }
+    if (!t->api || t->owned || take_owned(r, i, t) == DONE) continue;
+    if (!py.PyErr_Occurred()) py.PyErr_SetString(py.PyExc_BufferError, "a tensor can no longer be taken");
+    return false;
   }
-  return DONE;
+  return true;
 }
 
 static bool began(int32_t status) {
@@ -530,6 +529,24 @@ static bool began(int32_t status) {
 
 /* Whether Python has one thread, so that nobody waits for the GIL: what holds it can start no other. */
 static bool alone(void) { return !py.PyThreadState_Next(py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Get())); }
+
+static bool waited_for_by_none(void) { return true; }
+
+/* Makes a call that takes long without Go and without the GIL, for which others may wait, if that goes: not with buffers,
+   which others may free meanwhile. False with an exception. */
+static bool run_long(request *r, hologram_direct_outcome *direct) {
+  hologram_gate *gate = hologram_gate_of((py_handle *)r->executor, r->args.stream, false);
+  uint64_t handle = ((py_handle *)r->executor)->handle;
+  work w = {.failure = NULL};
+  for (int i = 0; i < r->args.num_operands; i++) {
+    if (r->operands[i].buffer) return true;
+  }
+  if (!own_all(r)) return false;
+  if (!work_begin(&w)) return false;
+  *direct = hologram_direct_run(gate, handle, &r->args, NULL, waited_for_by_none);
+  r->changed = *direct == DIRECT_DONE;
+  return work_end(&w, HOLOGRAM_OK);
+}
 
 /* Makes a call without Go, if that goes. unlent: it would with the memory of buffers that was not lent. */
 static hologram_direct_outcome run_direct(const request *r, bool *unlent) {
@@ -594,9 +611,8 @@ bool request_run(request *r) {
   bool unlent;
   r->args.flags = HOLOGRAM_TRY | r->ordered;
   direct = run_direct(r, &unlent);
-  if (direct != DIRECT_DONE) {
-    status = hologram_call(handle, &r->args, &event);
-  }
+  if (direct == DIRECT_LONG && !run_long(r, &direct)) return false;
+  if (direct != DIRECT_DONE) status = hologram_call(handle, &r->args, &event);
   r->changed = began(status);
   if (status == HOLOGRAM_OK) {
     if (unlent) {
@@ -608,9 +624,8 @@ bool request_run(request *r) {
     return true;
   }
   if (status != HOLOGRAM_BUSY && status != HOLOGRAM_PENDING) return work_check(status);
-  if (own_all(r) != DONE) {
+  if (!own_all(r)) {
     if (status == HOLOGRAM_PENDING) work_stop(event);
-    if (!py.PyErr_Occurred()) py.PyErr_SetString(py.PyExc_BufferError, "a tensor can no longer be taken");
     return false;
   }
   r->args.flags = r->ordered;

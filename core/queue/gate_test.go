@@ -10,6 +10,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/status"
 )
 
 func gated() (*Inline, *uint32) {
@@ -87,6 +88,39 @@ func TestWorkWaitsForWhoTookTheTurn(t *testing.T) {
 		}
 		giveBack(word)
 		require.NoError(t, <-done, name)
+	}
+}
+
+// TestWhoOnlyTriesDoesNotWaitAtTheGate, which another may take for long; nor for who does.
+func TestWhoOnlyTriesDoesNotWaitAtTheGate(t *testing.T) {
+	s, word := gated()
+	try := func() {
+		_, err := s.Submit(&work{}, How{Try: true})
+		require.ErrorIs(t, err, status.ErrBusy)
+	}
+	require.True(t, atomic.CompareAndSwapUint32(word, GateOpen, GateTaken))
+	try()
+	for _, f := range []func() error{
+		func() error { _, err := s.Submit(&work{}, How{}); return err },
+		func() error { ev, err := s.Submit(&work{}, How{Long: true}); return wait(t, ev, err) },
+		func() error { return s.Close(0) },
+	} {
+		done := make(chan error)
+		go func() { done <- f() }()
+		require.Eventually(t, func() bool { return atomic.LoadUint32(word) == GateWanted }, time.Second, time.Microsecond)
+		if !s.mu.TryLock() { // which whoever tries takes
+			t.Fatal("who waits at the gate holds the lock")
+		}
+		closed := s.closed
+		s.mu.Unlock()
+		if !closed {
+			try()
+		}
+		giveBack(word)
+		require.NoError(t, <-done)
+		require.Eventually(t, func() bool {
+			return closed || atomic.CompareAndSwapUint32(word, GateOpen, GateTaken)
+		}, time.Second, time.Microsecond)
 	}
 }
 

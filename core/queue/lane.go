@@ -57,11 +57,11 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 				return false, status.ErrBusy
 			}
 			return false, nil
+		case how.Try && (l.turn || l.gate.taken()):
+			return false, status.ErrBusy
 		case !l.turn:
 			l.start()
 			return true, nil
-		case how.Try:
-			return false, status.ErrBusy
 		}
 		l.free.Wait()
 	}

@@ -43,6 +43,15 @@ def small(ex, rng):
         out = c.to_numpy()
     assert (out == 2 * x).all(), "vector_add"
 
+def large(ex, rng):
+    # What C makes without the GIL, on one thread.
+    x, out = np.full((2, 1 << 18), rng.randrange(100), np.float32)
+    for _ in range(6):
+        hg.ops.sigmoid(ex, x, out) if visible else small(ex, rng)
+    if visible:
+        hg.ops.vector_add(ex, x, x, out)
+        assert (out == 2 * x).all(), "large"
+
 def launch(ex, rng):
     out = ex.allocate(700)
     ex.launch(ADD, a=mine if ex is shared else ex.from_numpy(np.full(700, 3, np.float32)), b=out, c=out)
@@ -80,12 +89,14 @@ def free(ex, rng):
 
 def closed(ex, rng):
     other = hg.Executor(DEVICE)
-    b = other.allocate(100)
+    b, wide = other.allocate(100), np.zeros(1 << 18, np.float32)
     t = threading.Thread(target=other.cleanup)
     t.start()
     try:
         for _ in range(5):
             hg.ops.scalar_add(other, b, b, 1)
+            if visible:
+                hg.ops.sigmoid(other, wide, wide)
     except (*GONE, errors.LaunchCancelledError):
         pass
     t.join()
@@ -93,7 +104,7 @@ def closed(ex, rng):
 def run(seed):
     rng = random.Random(seed)
     ex = hg.Executor(DEVICE)
-    todo = (small, small, small, launch, total, long, freed, free, closed)
+    todo = (small, small, small, large, launch, total, long, freed, free, closed)
     while time.monotonic() < end and not wrong:
         f = rng.choice(todo)
         try:
@@ -142,9 +153,11 @@ print(handled, forks, counts)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither fork nor interval timers")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_threads_against_free_close_fork_and_signals() -> None:
+@pytest.mark.parametrize("workers", ["1", ""], ids=["one worker", "all"])
+def test_threads_against_free_close_fork_and_signals(workers: str) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-W", "ignore::DeprecationWarning", "-c", SCRIPT, DEVICE, str(SECONDS)],
+        env={**os.environ, **({"HOLOGRAM_NUM_THREADS": workers} if workers else {})},
         capture_output=True,
         text=True,
         timeout=SECONDS + 120,
