@@ -155,6 +155,9 @@ bool result_dense(const hologram_operand *o);
 /* A shape as a tuple; NULL with an exception. */
 py_object *result_shape(const int64_t *shape, int rank);
 
+/* Makes operand i, a borrowed tensor, owned, so that it lasts when the GIL goes. */
+outcome request_own(request *r, int i);
+
 /* Makes the call and waits for its end; false with an exception. */
 bool request_run(request *r);
 
