@@ -173,19 +173,22 @@ def elementwise(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
     f, size = hg.ops, TORCH[dtype].itemsize
     n = BYTES // size
     x, y = (torch.randn(n, device="cuda", dtype=TORCH[dtype]) for _ in range(2))
+    z = x.abs().clamp_(min=1e-3)
     c, out = torch.empty_like(x), torch.empty_like(x)
     total = torch.empty(1, device="cuda", dtype=TORCH[dtype])
     program = hg.Program(CHAIN.replace("$T", dtype))
     cx, cy, cc = (cupy.asarray(v) for v in (x, y, c)) if cupy is not None and dtype == "f32" else (None,) * 3
-    into: dict[str, tuple[int, Callable[..., Any], Call, Call]] = {
-        "copy": (2, lambda x: torch.clone(x), lambda: c.copy_(x), lambda: f.copy(gpu, x, out)),
-        "add": (3, lambda x, y: torch.add(x, y), lambda: torch.add(x, y, out=c), lambda: f.vector_add(gpu, x, y, out)),
-        "exp": (2, lambda x: torch.exp(x), lambda: torch.exp(x, out=c), lambda: f.vector_exp(gpu, x, out)),
-        "sigmoid": (2, lambda x: torch.sigmoid(x), lambda: torch.sigmoid(x, out=c), lambda: f.sigmoid(gpu, x, out)),
-        "tanh": (2, lambda x: torch.tanh(x), lambda: torch.tanh(x, out=c), lambda: f.tanh(gpu, x, out)),
-        "gelu": (2, tanh_gelu, lambda: tanh_gelu(x), lambda: f.gelu(gpu, x, out)),
-        "chain of five": (3, chain, lambda: chain(x, y), lambda: gpu.launch(program, a=x, b=y, c=out)),
-        "sum": (1, lambda x: torch.sum(x), lambda: torch.sum(x), lambda: f.reduce_sum_rows(gpu, x, total, 1, n)),
+    into: dict[str, tuple[tuple[Any, ...], Callable[..., Any], Call, Call]] = {
+        "copy": ((x,), lambda x: torch.clone(x), lambda: c.copy_(x), lambda: f.copy(gpu, x, out)),
+        "add": ((x, y), lambda x, y: x + y, lambda: torch.add(x, y, out=c), lambda: f.vector_add(gpu, x, y, out)),
+        "exp": ((x,), lambda x: torch.exp(x), lambda: torch.exp(x, out=c), lambda: f.vector_exp(gpu, x, out)),
+        "log": ((z,), lambda z: torch.log(z), lambda: torch.log(z, out=c), lambda: f.vector_log(gpu, z, out)),
+        "pow": ((z, y), lambda z, y: z**y, lambda: torch.pow(z, y, out=c), lambda: f.pow(gpu, z, y, out)),
+        "sigmoid": ((x,), lambda x: torch.sigmoid(x), lambda: torch.sigmoid(x, out=c), lambda: f.sigmoid(gpu, x, out)),
+        "tanh": ((x,), lambda x: torch.tanh(x), lambda: torch.tanh(x, out=c), lambda: f.tanh(gpu, x, out)),
+        "gelu": ((x,), tanh_gelu, lambda: tanh_gelu(x), lambda: f.gelu(gpu, x, out)),
+        "chain of five": ((x, y), chain, lambda: chain(x, y), lambda: gpu.launch(program, a=x, b=y, c=out)),
+        "sum": ((x,), lambda x: torch.sum(x), lambda: torch.sum(x), lambda: f.reduce_sum_rows(gpu, x, total, 1, n)),
     }
     peers: dict[str, Call] = {
         "copy": lambda: cupy.copyto(cc, cx),
@@ -194,8 +197,7 @@ def elementwise(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
         "tanh": lambda: cupy.tanh(cx, out=cc),
         "sum": lambda: cupy.sum(cx),
     }
-    for name, (arrays, function, eager, ours) in into.items():
-        operands = (x, y) if arrays == 3 else (x,)
+    for name, (operands, function, eager, ours) in into.items():
         calls = {"torch": eager, "torch.compile": compiled(function, *operands), "hologram": ours}
         if cx is not None and name in peers:
             with_cupy(calls, peers[name], name)
@@ -203,7 +205,7 @@ def elementwise(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
         ours()
         gpu.synchronize()
         near(name, dtype, wanted, total if name == "sum" else out, n**0.5 if name == "sum" else None)
-        yield Workload(name, dtype, n, calls, arrays * n * size)
+        yield Workload(name, dtype, n, calls, (len(operands) + (name != "sum")) * n * size)
 
 
 # ---- by rows
