@@ -157,6 +157,18 @@ slot c $T
   exit
 """
 
+POWER = """
+program power
+slot a $T
+slot b $T
+slot c $T
+  ldg.$T x, a[index]
+  ldg.$T y, b[index]
+  pow.$T z, x, y
+  stg.$T z, c[index]
+  exit
+"""
+
 
 def chain(x: Any, y: Any) -> Any:
     """The five operations of CHAIN."""
@@ -176,14 +188,14 @@ def elementwise(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
     z = x.abs().clamp_(min=1e-3)
     c, out = torch.empty_like(x), torch.empty_like(x)
     total = torch.empty(1, device="cuda", dtype=TORCH[dtype])
-    program = hg.Program(CHAIN.replace("$T", dtype))
+    program, power = (hg.Program(text.replace("$T", dtype)) for text in (CHAIN, POWER))
     cx, cy, cc = (cupy.asarray(v) for v in (x, y, c)) if cupy is not None and dtype == "f32" else (None,) * 3
     into: dict[str, tuple[tuple[Any, ...], Callable[..., Any], Call, Call]] = {
         "copy": ((x,), lambda x: torch.clone(x), lambda: c.copy_(x), lambda: f.copy(gpu, x, out)),
         "add": ((x, y), lambda x, y: x + y, lambda: torch.add(x, y, out=c), lambda: f.vector_add(gpu, x, y, out)),
         "exp": ((x,), lambda x: torch.exp(x), lambda: torch.exp(x, out=c), lambda: f.vector_exp(gpu, x, out)),
         "log": ((z,), lambda z: torch.log(z), lambda: torch.log(z, out=c), lambda: f.vector_log(gpu, z, out)),
-        "pow": ((z, y), lambda z, y: z**y, lambda: torch.pow(z, y, out=c), lambda: f.pow(gpu, z, y, out)),
+        "pow": ((z, y), lambda z, y: z**y, lambda: torch.pow(z, y, out=c), lambda: gpu.launch(power, a=z, b=y, c=out)),
         "sigmoid": ((x,), lambda x: torch.sigmoid(x), lambda: torch.sigmoid(x, out=c), lambda: f.sigmoid(gpu, x, out)),
         "tanh": ((x,), lambda x: torch.tanh(x), lambda: torch.tanh(x, out=c), lambda: f.tanh(gpu, x, out)),
         "gelu": ((x,), tanh_gelu, lambda: tanh_gelu(x), lambda: f.gelu(gpu, x, out)),
