@@ -9,10 +9,26 @@ import (
 )
 
 const (
-	veryShort  = 32        // elements of rows that the library takes side by side
-	fewLanes   = 4         // of a block that is not worth it where there are many
-	placeBlock = 4 * chunk // elements of a row in which a block looks for a place
+	veryShort   = 32        // elements of rows that the library takes side by side, where it is left to it
+	fewLanes    = 4         // of a block that is not worth it where there are many
+	placeBlock  = 4 * chunk // elements of a row in which a block looks for a place
+	vectorBytes = 64
 )
+
+// Up to how many elements a row is one lane's, where there are many: of longer ones lanes
+// beside each other take less time than one that gathers.
+
+func laneReduced(t isa.Type) int64 {
+	return map[int]int64{8: 7, 4: 12, 2: 20, 1: 24}[t.Size()]
+}
+
+// lanePlaced is for those that look for a place, unless a row is whole vectors.
+func lanePlaced(t isa.Type) int64 {
+	if t.Size() < 4 {
+		return 16
+	}
+	return 24
+}
 
 // walk is how rows lie: so many, of so many elements, which are step apart. Rows begin
 // pitch elements apart.
@@ -30,8 +46,8 @@ func (r walk) operand(t isa.Type) kernels.Binding {
 // reduction reduces each row to one element of type out.
 func reduction(combine string, t, out isa.Type, r walk) (*kernels.Plan, error) {
 	rows, cols := r.rows, r.cols
-	short := cols <= laneRow && rows >= manyRows && r.packed()
-	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || !short && cols <= veryShort && rows >= manyRows {
+	short := cols <= laneReduced(t) && rows >= manyRows && r.packed()
+	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || cols < fewLanes && rows >= manyRows && !short {
 		return nil, nil
 	}
 	x, y := r.operand(t), operand(1, out)
@@ -231,8 +247,8 @@ func (w *writer) first(index string, out isa.Type) {
 func place(combine string, t, out isa.Type, r walk) (*kernels.Plan, error) {
 	rows, cols := r.rows, r.cols
 	parts := (cols + placeBlock - 1) / placeBlock
-	short := cols <= laneRow && rows >= manyRows && r.packed()
-	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || !short && cols <= veryShort && rows >= manyRows || out.Size() < 4 {
+	short := cols <= lanePlaced(t) && cols*int64(t.Size())%vectorBytes != 0 && rows >= manyRows && r.packed()
+	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || cols < fewLanes && rows >= manyRows && !short || out.Size() < 4 {
 		return nil, nil
 	}
 	if rows >= few && cols <= longest {
