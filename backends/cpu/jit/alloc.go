@@ -63,11 +63,17 @@ func (u *unit) intervals() {
 			}
 			x.end = max(x.end, at)
 			k := inner[i]
+			weight := 1.0
+			if k >= 0 {
+				weight = weights[depth[k]+1]
+			}
+			if in.rare {
+				weight /= 10 // what it alone reads is no constant to keep in a register
+			}
+			x.weight += weight
 			if k < 0 {
-				x.weight++
 				return
 			}
-			x.weight += weights[depth[k]+1]
 			for ; k >= 0 && 2*u.loops[k].first > x.start; k = parent[k] {
 				x.end = max(x.end, 2*u.loops[k].last+1)
 			}

@@ -274,6 +274,8 @@ func (g *gen) ifNode(n *ir.Node) {
 				g.jumpNone(g.m, skip)
 			}
 		}
+		was := g.rare
+		g.rare = was || ready >= 0
 		g.region(r, end)
 		if !r.Ends() {
 			for j, src := range g.copies(r.Yield, results) {
@@ -284,6 +286,7 @@ func (g *gen) ifNode(n *ir.Node) {
 				g.assign(n.Results[j], results[j], src, by)
 			}
 		}
+		g.rare = was
 		g.bind(end)
 		switch {
 		case i == stay:

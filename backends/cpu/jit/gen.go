@@ -28,6 +28,7 @@ type program struct {
 	escapes  map[*ir.Node]bool // constructs that a Br inside leaves, for farther out than their end
 	rounds   map[*ir.Node]bool // loops to which a Br goes
 	insts    int
+	aside    int                   // those of them that are jumped over where no lane needs them
 	bytes    bool                  // byte addresses occur
 	places   bool                  // special values do
 	moves    bool                  // see moving
@@ -94,6 +95,7 @@ type gen struct {
 	mine   vreg  // that mask, where the region that comes may change it; 0: it may not
 	full   vreg  // mask of all lanes
 	once   bool  // instructions go to pro
+	rare   bool  // see inst
 	src    int32 // of what is added, see inst
 	consts map[poolKey]vreg
 
@@ -197,10 +199,14 @@ func (p *program) scan(r *ir.Region) error {
 				return unsupported(instName(n), declined[n.Op.Inst()])
 			}
 		}
+		before := p.insts
 		for _, s := range n.Regions {
 			if err := p.scan(s); err != nil {
 				return err
 			}
+		}
+		if n.Op == ir.If && readyWay(n) >= 0 {
+			p.aside += p.insts - before
 		}
 	}
 	return nil
@@ -329,7 +335,7 @@ func (e *encoder) leave(pushed []x86.Reg) {
 
 // add appends an instruction.
 func (g *gen) add(in inst) {
-	in.src = g.src
+	in.src, in.rare = g.src, g.rare
 	if g.once {
 		g.pro = append(g.pro, in)
 	} else {
@@ -471,8 +477,12 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 // unrolling is how many groups a round of the main loop does: more where they are
 // short. A processor looks ahead for a hundred instructions that wait for others, a
 // few groups of a function; where there are registers enough they are interleaved.
+// What most groups jump over doesn't count, unless it is long: there is one for each.
 func (g *gen) unrolling() int {
 	n, many := g.p.insts, len(g.t.files[classVec]) >= manyVectors
+	if n <= longProgram {
+		n -= g.p.aside
+	}
 	switch {
 	case !g.p.level || g.p.loops:
 		return 1
@@ -486,6 +496,9 @@ func (g *gen) unrolling() int {
 
 // shortProgram is how many instructions a processor sees through some groups of.
 const shortProgram = 12
+
+// longProgram is how many instructions are written four times if most of them are jumped over.
+const longProgram = 500
 
 // manyVectors are registers enough for four groups and the constants of a function.
 const manyVectors = 24

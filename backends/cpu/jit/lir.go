@@ -61,6 +61,7 @@ type inst struct {
 	early bool // d is written before the sources are read
 	inner bool // emit's jumps do not lead out of it
 	pure  bool // emit does nothing but write d
+	rare  bool // groups jump over it that have no lane for it
 	fma   *fmaForms
 	emit  func(e *encoder, in *inst)
 	label x86.Label // bound here, if not 0
