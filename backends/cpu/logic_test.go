@@ -40,3 +40,30 @@ func TestAndsWithinOrs(t *testing.T) {
 	}
 	compare(t, 2, programs)
 }
+
+// TestAndsBesideZero has ANDs that are compared with 0, for which there is one instruction: in either order, beside what is
+// no AND, and with branches and loops between the two that leave other numbers where the AND's operands were.
+func TestAndsBesideZero(t *testing.T) {
+	brief.Alone(t)
+	programs := map[string]string{}
+	for _, typ := range []string{"i8", "u16", "i32", "u64"} {
+		for _, cond := range []string{"eq", "ne"} {
+			for what, body := range map[string]string{
+				"a number":       "and.T s, x, 5\n  set.C.T p, s, 0\n  sel.T r, p, y, z",
+				"two":            "and.T s, x, y\n  set.C.T p, 0, s\n  sel.T r, p, y, z",
+				"used elsewhere": "and.T s, x, 5\n  set.C.T p, s, 0\n  sel.T r, p, s, z",
+				"another number": "and.T s, x, 5\n  set.C.T p, s, 4\n  sel.T r, p, y, z",
+				"a parameter":    "and.T s, n, 4\n  set.C.T p, s, 0\n  sel.T r, p, y, z",
+				"two parameters": "and.T s, n, n\n  set.C.T p, s, 0\n  sel.T r, p, y, z",
+				"a branch's":     "and.T s, x, 5\n  set.C.T p, s, 0\n  mov.T r, z\n  bra done, p\n  add.T r, x, y\ndone:",
+				"beyond one":     "and.T s, x, y\n  set.lt.T q, x, y\n  bra done, q\n  add.T x, x, 3\ndone:\n  set.C.T p, s, 0\n  sel.T r, p, x, z",
+				"beyond a loop":  "and.T s, x, y\n  loop 3, done\n  add.T x, x, y\ndone:\n  set.C.T p, s, 0\n  sel.T r, p, x, z",
+				"in a loop":      "mov.T r, z\n  loop 3, done\n  and.T s, r, x\n  set.C.T p, s, 0\n  sel.T r, p, y, r\n  add.T r, r, 1\ndone:",
+			} {
+				text := fmt.Sprintf("program p\nslot a T\nslot b T\nslot c T\nparam k T\n  ldg.T x, a[index]\n  ldg.T y, b[index]\n  ldg.T z, c[index]\n  ldp.T n, k\n  %s\n  stg.T r, c[index]\n  exit", body)
+				programs[what+", "+cond+", "+typ] = strings.NewReplacer(".T", "."+typ, " T\n", " "+typ+"\n", ".C", "."+cond).Replace(text)
+			}
+		}
+	}
+	compare(t, 2, programs)
+}

@@ -21,12 +21,13 @@ type program struct {
 	lay      layout
 	straight bool // neither branches nor loops
 	loops    bool
-	level    bool              // all lanes come to every store by index, see allStore
-	wide     bool              // values of 64 bits occur in lanes
-	apart    map[*ir.Node]bool // see findApart
-	polls    map[*ir.Node]bool // loops in which to look whether the launch is cancelled
-	escapes  map[*ir.Node]bool // constructs that a Br inside leaves, for farther out than their end
-	rounds   map[*ir.Node]bool // loops to which a Br goes
+	level    bool                  // all lanes come to every store by index, see allStore
+	wide     bool                  // values of 64 bits occur in lanes
+	apart    map[*ir.Node]bool     // see findApart
+	polls    map[*ir.Node]bool     // loops in which to look whether the launch is cancelled
+	escapes  map[*ir.Node]bool     // constructs that a Br inside leaves, for farther out than their end
+	rounds   map[*ir.Node]bool     // loops to which a Br goes
+	tests    map[*ir.Node]*ir.Node // see findTests
 	insts    int
 	aside    int                   // those of them that are jumped over where no lane needs them
 	bytes    bool                  // byte addresses occur
@@ -124,12 +125,13 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		return nil, err
 	}
 	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
-		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, divisors: map[*ir.Value]bool{}}
+		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, tests: map[*ir.Node]*ir.Node{}, divisors: map[*ir.Value]bool{}}
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
 	p.leaving(x.Body, nil)
 	p.findShortcuts()
+	p.findTests(x.Body)
 	p.findSpecials(m)
 	p.level = p.straight || p.allStore()
 	if !p.level {

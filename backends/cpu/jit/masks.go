@@ -264,7 +264,50 @@ func compare(g *gen, n *ir.Node) {
 		g.set(n.Result(), g.cmpF(size, a[0], a[1], floatConds[c]))
 		return
 	}
+	if and := g.p.tests[n]; and != nil && g.t.evex && g.shape.block == 0 {
+		if x, y := g.val(and.Args[0]), g.val(and.Args[1]); x != 0 && y != 0 { // what a launch shares may be no vectors
+			g.set(n.Result(), g.test(t, x, y, c))
+			return
+		}
+	}
 	g.set(n.Result(), g.cmpI(t, a[0], a[1], c))
+}
+
+// findTests finds comparisons of an AND with 0, where what it is made of is still there: no
+// branch or loop between them may have put other values in its registers.
+func (p *program) findTests(r *ir.Region) {
+	ands := map[*ir.Value]*ir.Node{}
+	for _, n := range r.Nodes {
+		for _, s := range n.Regions {
+			p.findTests(s)
+		}
+		switch {
+		case n.Op == ir.Op(isa.AND) && n.Type.Numeric() && len(n.Args) == 2:
+			ands[n.Result()] = n
+		case !n.Op.IsInst() && n.Op != ir.Const:
+			clear(ands)
+		case n.Op == ir.Op(isa.SET) && (n.Cond == isa.EQ || n.Cond == isa.NE):
+			for i, a := range n.Args {
+				if c, ok := a.Const(); ok && c == 0 && ands[n.Args[1-i]] != nil {
+					p.tests[n] = ands[n.Args[1-i]]
+				}
+			}
+		}
+	}
+}
+
+// test compares a & b with 0, which AVX-512 does at once.
+func (g *gen) test(t isa.Type, a, b vreg, c isa.Cond) vreg {
+	size, f := g.regSize(t), testNone
+	if c == isa.NE {
+		f = testAny
+	}
+	in := inst{f: f.of(size), vl: g.vl(size), d: g.newReg(classMask), a: a, b: b}
+	if g.partial(size) { // what is behind the lanes is none
+		in.k = g.full
+	}
+	g.add(in)
+	return in.d
 }
 
 // cmpI compares integers.

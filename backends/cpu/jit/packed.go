@@ -251,19 +251,21 @@ func (f forms) of(size int) *x86.Form {
 }
 
 var (
-	addI   = forms{x86.AddB, x86.AddW, x86.AddD, x86.AddQ}
-	subI   = forms{x86.SubB, x86.SubW, x86.SubD, x86.SubQ}
-	minU   = forms{x86.MinUB, x86.MinUW, x86.MinUD, x86.MinUQ}
-	minS   = forms{x86.MinSB, x86.MinSW, x86.MinSD, x86.MinSQ}
-	maxU   = forms{x86.MaxUB, x86.MaxUW, x86.MaxUD, x86.MaxUQ}
-	maxS   = forms{x86.MaxSB, x86.MaxSW, x86.MaxSD, x86.MaxSQ}
-	absI   = forms{x86.AbsB, x86.AbsW, x86.AbsD, x86.AbsQ}
-	compS  = forms{x86.CmpB, x86.CmpW, x86.CmpD, x86.CmpQ}
-	compU  = forms{x86.CmpUB, x86.CmpUW, x86.CmpUD, x86.CmpUQ}
-	compEq = forms{x86.CmpEqB, x86.CmpEqW, x86.CmpEqD, x86.CmpEqQ}
-	compGt = forms{x86.CmpGtB, x86.CmpGtW, x86.CmpGtD, x86.CmpGtQ}
-	blends = forms{x86.BlendB, x86.BlendW, x86.BlendPS, x86.BlendPD}
-	toAll  = forms{x86.BcastB, x86.BcastW, x86.BcastD, x86.BcastQ}
+	addI     = forms{x86.AddB, x86.AddW, x86.AddD, x86.AddQ}
+	subI     = forms{x86.SubB, x86.SubW, x86.SubD, x86.SubQ}
+	minU     = forms{x86.MinUB, x86.MinUW, x86.MinUD, x86.MinUQ}
+	minS     = forms{x86.MinSB, x86.MinSW, x86.MinSD, x86.MinSQ}
+	maxU     = forms{x86.MaxUB, x86.MaxUW, x86.MaxUD, x86.MaxUQ}
+	maxS     = forms{x86.MaxSB, x86.MaxSW, x86.MaxSD, x86.MaxSQ}
+	absI     = forms{x86.AbsB, x86.AbsW, x86.AbsD, x86.AbsQ}
+	compS    = forms{x86.CmpB, x86.CmpW, x86.CmpD, x86.CmpQ}
+	testNone = forms{x86.TestNB, x86.TestNW, x86.TestND, x86.TestNQ}
+	testAny  = forms{x86.TestB, x86.TestW, x86.TestD, x86.TestQ}
+	compU    = forms{x86.CmpUB, x86.CmpUW, x86.CmpUD, x86.CmpUQ}
+	compEq   = forms{x86.CmpEqB, x86.CmpEqW, x86.CmpEqD, x86.CmpEqQ}
+	compGt   = forms{x86.CmpGtB, x86.CmpGtW, x86.CmpGtD, x86.CmpGtQ}
+	blends   = forms{x86.BlendB, x86.BlendW, x86.BlendPS, x86.BlendPD}
+	toAll    = forms{x86.BcastB, x86.BcastW, x86.BcastD, x86.BcastQ}
 )
 
 // narrowProduct is a · b of packed integers. Of bytes, the products of the even ones
