@@ -63,6 +63,67 @@ zero:
   stg.i32 5, c[index]
 out:
   exit`,
+	"a count and a condition of a branch that all take, where lanes are away": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  set.gt.i32 p, x, 0
+  bra out, !p
+  sreg n, n
+  cvt.u32.u64 k, n
+  and.u32 t, k, 1
+  set.eq.u32 q, t, 0
+  bra even, q
+  shr.u32 m, k, 5
+  and.u32 m, m, 3
+  add.u32 m, m, 1
+  bra both
+even:
+  shr.u32 m, k, 4
+  and.u32 m, m, 1
+  add.u32 m, m, 2
+both:
+  mov.i32 y, 7
+  set.eq.u32 q, m, 0
+  bra none, q
+  loop m, done
+  add.i32 y, y, x
+done:
+  mul.i32 y, y, 3
+none:
+  stg.i32 y, c[index]
+out:
+  exit`,
+	"and of one that is left early": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  set.gt.i32 p, x, 0
+  bra out, !p
+  sreg n, n
+  cvt.u32.u64 k, n
+  mov.u32 m, 0
+  loop 4, last
+  add.u32 m, m, 3
+  and.u32 t, k, m
+  set.eq.u32 q, t, 0
+  bra found, q
+last:
+  add.u32 m, m, 1
+found:
+  mov.i32 y, 7
+  set.eq.u32 q, m, 0
+  bra none, q
+  loop m, done
+  add.i32 y, y, x
+done:
+  mul.i32 y, y, 3
+none:
+  stg.i32 y, c[index]
+out:
+  exit`,
 	"two loops that start at one place, a dead instruction between": `
 program p
 slot a u32
@@ -178,6 +239,37 @@ slot c u32
   add.u32 k, k, 5
 done:
   stg.u32 s, c[index]
+  exit`,
+	"predicates of lanes that part": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 n, x, 7
+  set.eq.u32 q, n, 3
+  mov.u32 s, x
+  loop n, done
+  mul.u32 s, s, 0x10dcd
+  add.u32 s, s, 7
+  set.gt.u32 q, s, 0x80000000
+done:
+  set.lt.u32 p, x, 0x60000000
+  bra low, p
+  mov.u32 t, s
+  loop 3, high
+  mul.u32 t, t, x
+  add.u32 t, t, 1
+high:
+  set.lt.u32 r, t, 0x40000000
+  bra both
+low:
+  shr.u32 t, s, 3
+  set.gt.u32 r, t, x
+both:
+  sel.u32 y, q, 1, 2
+  sel.u32 z, r, 16, 32
+  add.u32 y, y, z
+  stg.u32 y, c[index]
   exit`,
 	"swap in a loop": `
 program p
