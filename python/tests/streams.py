@@ -73,3 +73,24 @@ def test_owners_on_two_streams_are_refused(ex: hg.Executor, arrays: list[hg.Buff
     ops.vector_add(ex, tensor(first, arrays[0]), tensor(also, arrays[1]), tensor(first, arrays[2]))
     ex.synchronize()
     assert arrays[2].to_numpy().tolist() == [0, 2, 4, 6]
+
+
+def test_a_stream_that_is_dropped_has_ended(ex: hg.Executor) -> None:
+    """Whose number is nobody's then; those of other executors, and others of the same, go on."""
+    with hg.Executor(ex.backend) as other:
+        for of in (ex, other):
+            x, kept, stream = of.from_numpy(np.ones(4, np.float32)), hg.Stream(of), hg.Stream(of)
+            number = stream.handle
+            assert ops.vector_add(x, x, stream=number).to_numpy().tolist() == [2] * 4
+            del stream
+            with pytest.raises(RuntimeError, match=f"{number:#x}"):
+                ops.vector_add(x, x, stream=number)
+            assert ops.vector_add(x, x, stream=kept.handle).to_numpy().tolist() == [2] * 4
+    del kept  # whose executor has ended, and with it the stream
+
+
+def test_streams_and_events_that_go_beside_an_exception_leave_it(ex: hg.Executor) -> None:
+    for make in (lambda: hg.Stream(ex), lambda: hg.Stream(ex).record(), lambda: hg.Executor(ex.backend)):
+        for _ in range(10):
+            with pytest.raises(ZeroDivisionError):
+                _ = (make(), 1 // 0)  # what was made goes while the exception is on its way
