@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from exchange import Exchange
 
 import hologram as hg
 from hologram import _results, ops
+from hologram._ffi import native
 
 EXTERNAL = 12  # DLPack's number of the device's kind
 FIRST, SECOND = 0xF001, 0xF002  # its streams that others have
@@ -94,3 +97,23 @@ def test_streams_and_events_that_go_beside_an_exception_leave_it(ex: hg.Executor
         for _ in range(10):
             with pytest.raises(ZeroDivisionError):
                 _ = (make(), 1 // 0)  # what was made goes while the exception is on its way
+
+
+def test_what_is_over_or_refused_leaves_no_owner(ex: hg.Executor) -> None:
+    """Of events that need not be waited for, and of streams that are not made."""
+    with hg.Executor(ex.backend) as gone:
+        pass
+
+    def call(times: int) -> None:
+        for _ in range(times):
+            ex.synchronize()
+            assert ex.submit(int).result() == 0
+            for executor in (gone, gone.handle):  # the latter as one that others free meanwhile
+                with pytest.raises(RuntimeError, match="freed"):
+                    native.stream_new(executor)
+        gc.collect()
+
+    call(200)
+    before = sys.getallocatedblocks()
+    call(1000)
+    assert sys.getallocatedblocks() - before < 500
