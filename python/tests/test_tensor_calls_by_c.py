@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,6 +140,43 @@ def test_in_place_and_overlap(ex: hg.Executor) -> None:
     version = x._version
     ops.vector_add(ex, x, y, x)
     assert x._version == version + 1
+
+
+def test_kernels_raise_the_versions_of_what_they_write_and_leave_nothing_else() -> None:
+    """Inputs, what is refused and what is made have none raised; what is written in place has."""
+    f = hg.kernel(lambda x, y, k: (x * k + y, x - y))
+    x, one, two = torch.ones(8), torch.zeros(8), torch.zeros(8)
+    array, part = np.ones(8, np.float32), torch.zeros(16)[::2]
+    all_of = x, one, two, part
+    for given, out, raised in (
+        ((x, x), (one, two), (0, 1, 1, 0)),
+        ((x, x), (part, two), (0, 0, 1, 1)),
+        ((one, two), (two, one), (0, 1, 1, 0)),
+        ((x, one), (x, two), (1, 0, 1, 0)),
+        ((array, array), (one, two), (0, 1, 1, 0)),
+        ((x, array), (array.copy(), two), (0, 0, 1, 0)),
+        ((x, x), None, (0, 0, 0, 0)),
+        ((x, x), (one, one), (0, 0, 0, 0)),
+        ((x, x), (one, two[:4]), (0, 0, 0, 0)),
+    ):
+
+        def call(times: int) -> Any:
+            results = None
+            for _ in range(times):
+                try:
+                    results = f(*given, 0.5, out=out)  # noqa: B023
+                except ValueError:
+                    continue
+            gc.collect()
+            return results if out is None else ()  # noqa: B023
+
+        call(TIMES + 100)
+        before, counts = sys.getallocatedblocks(), [sys.getrefcount(each) for each in all_of]
+        versions = [each._version for each in all_of]
+        assert not any(each._version for each in call(300))
+        assert [each._version - was for each, was in zip(all_of, versions)] == [300 * n for n in raised], (given, out)
+        assert [sys.getrefcount(each) for each in all_of] == counts
+        assert sys.getallocatedblocks() - before < 200
 
 
 def test_numbers(ex: hg.Executor) -> None:
