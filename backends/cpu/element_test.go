@@ -35,6 +35,7 @@ var elementTypes = [][]isa.Type{
 	{isa.I8}, {isa.U8}, {isa.I16}, {isa.U16}, {isa.I32}, {isa.U32}, {isa.I64}, {isa.U64},
 	{isa.I8, isa.U8}, {isa.U16, isa.I16}, {isa.I32, isa.U32}, {isa.U8, isa.U16}, {isa.I8, isa.I32}, {isa.I16, isa.U64}, {isa.U8, isa.F64},
 	{isa.BF16}, {isa.F16}, {isa.F32}, {isa.F64}, {isa.BF16, isa.F32}, {isa.BF16, isa.I16}, {isa.F16, isa.U16}, {isa.F32, isa.I32},
+	{isa.F32, isa.F64}, {isa.I32, isa.U64},
 }
 
 func (w *elements) line(format string, a ...any) { fmt.Fprintf(w, "  "+format+"\n", a...) }

@@ -271,6 +271,37 @@ both:
   add.u32 y, y, z
   stg.u32 y, c[index]
   exit`,
+	"numbers of two widths in lanes that part": `
+program p
+slot a i64
+slot b i32
+slot c i32
+slot d f64
+data few i32 { 3, 1, 4, 1, 5, 9, 2, 6 }
+data many i32 { 2, 7, 1, 8, 2, 8, 1, 8, 2, 8, 4, 5, 9, 0, 4, 5, 2, 3, 5, 3 }
+  ldg.i64 w, a[index]
+  ldg.i32 y, b[index]
+  and.i64 n, w, 7
+  set.gt.i64 p, w, 0
+  bra low, p
+  set.lt.i32 q, y, 0
+  bra out, q
+  ldc.i32 z, few[n]
+  mul.i32 y, y, z
+  stg.i32 y, c[index]
+  bra low
+low:
+  cvt.u32.i64 m, n
+  loop m, done
+  ldc.i32 z, many[n]
+  mad.i32 y, y, z, 5
+  add.i64 n, n, 1
+done:
+  stg.i32 y, b[index]
+  cvt.f64.i32 f, y
+  stg.f64 f, d[index]
+out:
+  exit`,
 	"swap in a loop": `
 program p
 slot a u32

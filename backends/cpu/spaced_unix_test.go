@@ -95,3 +95,41 @@ slot y %[1]v
 		}
 	}
 }
+
+// Elements of launches of all lengths are loaded and stored where a slot begins or ends
+// with the memory that may be touched, those of several widths side by side.
+func TestElementsAtTheEndOfMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(47, 48))
+	has := engines(t, 1)
+	for _, types := range [][2]isa.Type{{isa.U8, isa.U8}, {isa.I16, isa.I32}, {isa.BF16, isa.F16}, {isa.F32, isa.F32}, {isa.I32, isa.F64}, {isa.U64, isa.U32}, {isa.U8, isa.F64}, {isa.I64, isa.F16}} {
+		v := verify(t, fmt.Sprintf(`program p
+slot x %[1]v
+slot y %[2]v
+slot a %[1]v
+slot b %[2]v
+  ldg.%[1]v x, x[index]
+  ldg.%[2]v y, y[index]
+  add.%[1]v u, x, x
+  add.%[2]v w, y, y
+  stg.%[1]v u, a[index]
+  set.lt.%[1]v p, x, u
+  sel.%[2]v y, p, y, w
+  stg.%[2]v y, b[index]
+  exit
+`, types[0], types[1]))
+		oracle := newReady(t, interp.New(), v)
+		for l, b := range has {
+			m := newReady(t, b, v)
+			for n := int64(1); n <= 70; n += 1 + n/20 {
+				contents := randomContents(r, v, n)
+				want := oracle.run(t, new(host).block, linear(n, 256), contents, nil, nil)
+				for _, before := range []bool{false, true} {
+					got := m.run(t, brink(t, before), linear(n, 256), contents, nil, nil)
+					require.NoError(t, same(v, got, want), "%v, %v, %d lanes", types, l, n)
+				}
+			}
+			m.k.Release()
+		}
+		oracle.k.Release()
+	}
+}
