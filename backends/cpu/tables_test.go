@@ -3,14 +3,17 @@ package cpu_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/conformance"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
@@ -96,4 +99,62 @@ func TestTables(t *testing.T) {
 			require.Less(t, faults, count)
 		})
 	}
+}
+
+// Tables of all lengths about those of vectors are looked up at indices that are known to be
+// inside, as those of mathematical functions are: by the bits that an index has, or at most its
+// greatest, beside numbers of its own width and wider ones.
+func TestTablesOfKnownIndices(t *testing.T) {
+	r := rand.New(rand.NewPCG(54, 55))
+	has := engines(t, 1)
+	for _, size := range []int{2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65} {
+		for _, of := range []isa.Type{isa.F32, isa.I32, isa.F64, isa.U64, isa.F16, isa.U8} {
+			for _, by := range []isa.Type{isa.U32, isa.I64} {
+				values := make([]string, size)
+				for i := range values {
+					values[i] = fmt.Sprint(1 + r.IntN(100))
+				}
+				index := fmt.Sprintf("  and.%v i, x, %d\n", by, size-1)
+				if size&(size-1) != 0 {
+					index = fmt.Sprintf("  and.%[1]v i, x, 127\n  min.%[1]v i, i, %[2]d\n", by, size-1)
+				}
+				v := verify(t, fmt.Sprintf("program p\nslot at %[1]v\nslot out %[2]v\ndata T %[2]v { %[3]s }\n  ldg.%[1]v x, at[index]\n%[4]s  ldc.%[2]v y, T[i]\n  stg.%[2]v y, out[index]\n  exit\n",
+					by, of, strings.Join(values, ", "), index))
+				n := int64(1 + r.IntN(100))
+				contents := randomContents(r, v, n)
+				want := run(t, interp.New(), v, linear(n, 32), contents, nil, nil)
+				for l, b := range has {
+					m := newFree(t, b, v)
+					if err := same(v, m.run(t, new(host).block, linear(n, 32), contents, nil, nil), want); err != nil {
+						t.Errorf("%v, %d numbers %v by %v: %v", l, size, of, by, err)
+					}
+					m.k.Release()
+				}
+			}
+		}
+	}
+}
+
+// newFree is newReady of a program that looks tables up where the proof is the writer's, as what
+// the library's functions become does.
+func newFree(t *testing.T, b backends.Backend, v *isa.Verified) *ready {
+	t.Helper()
+	m := newReady(t, b, v)
+	m.k.Release()
+	f, _, err := ir.Canonical(v)
+	require.NoError(t, err)
+	widens := map[*ir.Node]bool{}
+	for _, n := range f.Body.Nodes {
+		if n.Op != ir.Op(isa.LDC) {
+			continue
+		}
+		n.Free = true
+		if w := n.Args[0].Node; w.Op == ir.Op(isa.CVT) { // an index is as wide there as it was made
+			n.Args[0], widens[w] = w.Args[0], true
+		}
+	}
+	f.Body.Nodes = slices.DeleteFunc(f.Body.Nodes, func(n *ir.Node) bool { return widens[n] })
+	m.k, err = m.d.Compile(&backends.Unit{Source: v, IR: f}, backends.Variant{})
+	require.NoError(t, err)
+	return m
 }

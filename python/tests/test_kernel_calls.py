@@ -437,6 +437,22 @@ def test_results_of_a_call_that_fails_are_freed(host: hologram.Executor) -> None
     assert (native.object_count(), host.memory_stats()["executor"]) == (objects, memory)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_results_have_the_shapes_of_buffers(backend: str) -> None:
+    """Of one and of several, of those before by turns, wherever they are."""
+    one, two = hologram.kernel(lambda x: x + 1), hologram.kernel(lambda x, y: (x + y, y))
+    with hologram.Executor(backend) as ex:
+        for shape, other in (((3,), (2, 3)), ((2, 3), (3,)), ((4,), (1,)), ((2, 1, 2), (3, 1)), ((3,), (3,))):
+            x, y = (ex.from_numpy(np.ones(each, "f4")) for each in (shape, other))
+            for _ in range(4):
+                for results, expected, values in (
+                    ((one(x),), shape, (2,)),
+                    (two(x, y), np.broadcast_shapes(shape, other), (2, 1)),
+                ):
+                    for result, value in zip(results, values):
+                        assert result.shape == expected and (result.to_numpy() == value).all()
+
+
 X, OUT, HALF, FIXED = np.arange(8, dtype="f4"), np.zeros(8, "f4"), np.ones(8, "f2"), np.zeros(8, "f4")
 FIXED.flags.writeable = False
 
