@@ -97,3 +97,30 @@ func testHeads[T uint32 | uint64](t *testing.T, ty isa.Type, branch bool) {
 	}
 	require.Equal(t, want, seen)
 }
+
+// Launches past the caches, and from a line on, are of programs in which all lanes come to
+// every store by index, whatever they did before.
+func TestWhatAllLanesStore(t *testing.T) {
+	const store = "  stg.f32 y, out[index]\n"
+	for _, c := range []struct {
+		name, text string
+		all        bool
+	}{
+		{"nothing else", store, true},
+		{"a branch", "  bra past, p\n  loop n, add\n  add.f32 y, y, x\nadd:\npast:\n" + store, true},
+		{"a loop", "  loop n, add\n  add.f32 y, y, x\nadd:\n" + store, true},
+		{"a loop that lanes leave", "  loop n, add\n  add.f32 y, y, x\n  set.gt.f32 q, y, x\n  bra out, q\nadd:\nout:\n" + store, true},
+		{"a loop in one, both left", "  loop n, add\n  loop 3, in\n  fma.f32 y, y, y, x\n  set.gt.f32 q, y, x\n  bra out, q\nin:\nadd:\nout:\n" + store, true},
+		{"several stores", store + "  bra past, p\n  loop n, add\n  add.f32 y, y, x\nadd:\npast:\n  stg.f32 y, a[index]\n", true},
+		{"a store in a branch", "  bra past, p\n" + store + "past:\n", false},
+		{"in one of a loop", "  loop n, add\n  add.f32 y, y, x\n  set.gt.f32 q, y, x\n  bra past, q\n" + store + "past:\nadd:\n", false},
+		{"in a loop", "  loop n, add\n  add.f32 y, y, x\n" + store + "add:\n", false},
+		{"behind lanes that leave the program", "  bra on, p\n  exit\non:\n" + store, false},
+		{"behind a loop in which they do", "  loop n, add\n  add.f32 y, y, x\n  set.gt.f32 q, y, x\n  bra on, q\n  exit\non:\nadd:\n" + store, false},
+		{"before them", store + "  bra on, p\n  exit\non:\n  stg.f32 y, a[index]\n", false},
+	} {
+		p, err := prepare(nil, canonical(t, "program p\nslot a f32\nslot out f32\nparam n u32\n  ldg.f32 x, a[index]\n  ldp.u32 n, n\n  set.lt.f32 p, x, 0x1p+0\n  mov.f32 y, x\n"+c.text+"  exit\n"))
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.all, p.level, c.name)
+	}
+}
