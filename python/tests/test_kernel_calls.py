@@ -240,6 +240,20 @@ def test_arguments_that_are_not_the_kernel_s() -> None:
             f(x, x, 3, executor=3)  # type: ignore[arg-type]
 
 
+def test_an_out_is_no_argument() -> None:
+    """Of a kernel that takes as many arrays with it, or without."""
+    f, x, y, z = hologram.kernel(usual), np.ones(3), np.full(3, 2.0), np.full(3, 3.0)
+    for _ in range(3):
+        for _ in range(3):
+            assert f(x, y, z).tolist() == [5] * 3
+        for _ in range(3):
+            out = np.zeros(3)
+            assert f(x, y, out=out) is out
+            assert out.tolist() == [2.5] * 3
+            assert f(x, y, z, out=out) is out
+            assert out.tolist() == [5] * 3
+
+
 def test_numbers_that_are_computed_of_arguments() -> None:
     """Ints of Python's have no size: what comes of them is computed for each call, and refused if it does not fit."""
     f, x = hologram.kernel(whole), np.ones(3, "i4")
@@ -395,46 +409,47 @@ def test_kernels_that_go_leave_no_programs() -> None:
     assert native.object_count() == before
 
 
-def test_results_of_a_call_that_fails_are_freed(host: hologram.Executor) -> None:
-    """Making them may run Python, which may free what the call reads."""
-    f = hologram.kernel(lambda x, y: (x + y, y - x))
+@pytest.mark.parametrize("shape", [(64,), (1,)])
+def test_what_reads_a_buffer_that_goes_meanwhile_leaves_no_results(host: hologram.Executor, shape: Any) -> None:
+    """Making them may run Python, which may free what the call reads: it is done with that, or not at all."""
+
+    class Frees:
+        me: Any
+
+        def __init__(self, buffer: hologram.Buffer) -> None:
+            self.me, self.buffer = self, buffer
+
+        def __del__(self) -> None:
+            self.buffer.free()
+
+    f, failed = hologram.kernel(lambda x, y: (x + y, y - x)), 0
+    x, y = host.from_numpy(np.ones(64, "f4")), host.from_numpy(np.ones(shape, "f4"))
+    for _ in range(4):
+        f(x, y)
+    del x, y
     gc.collect()
-    objects, memory = native.object_count(), host.memory_stats()["executor"]
-    for broadcast in (False, True):
-        x, y = host.from_numpy(np.ones(64, "f4")), host.from_numpy(np.ones((1,) if broadcast else (64,), "f4"))
-        for _ in range(4):
-            f(x, y)
-
-        class Frees:
-            me: Any
-
-            def __init__(self, buffer: hologram.Buffer) -> None:
-                self.me, self.buffer = self, buffer
-
-            def __del__(self) -> None:
-                self.buffer.free()
-
-        for freed in (y, x):
-            gc.collect()
-            before = gc.get_threshold()
-            gc.disable()
-            try:
-                Frees(freed)
-                gc.set_threshold(1, 1, 1)
-                gc.enable()
-                f(x, y)  # whose results are the first objects that are made
-            except RuntimeError:
-                pass
-            finally:
-                gc.set_threshold(*before)
-                gc.enable()
-            gc.collect()
-            with pytest.raises(RuntimeError, match="freed"):
-                f(x, y)
-        del x, y, freed
-    del f
-    gc.collect()
-    assert (native.object_count(), host.memory_stats()["executor"]) == (objects, memory)
+    objects, memory, usual = native.object_count(), host.memory_stats()["executor"], gc.get_threshold()
+    for first, at in itertools.product((True, False), range(1, 16)):
+        x, y = host.from_numpy(np.ones(64, "f4")), host.from_numpy(np.ones(shape, "f4"))
+        gc.collect()
+        gc.disable()
+        try:
+            Frees(x if first else y)
+            gc.set_threshold(at, 1, 1)  # objects that are made before garbage is collected
+            gc.enable()
+            total, zero = f(x, y)
+            gc.set_threshold(*usual)
+            assert (total.to_numpy() == 2).all() and not zero.to_numpy().any()
+            del total, zero
+        except RuntimeError as error:
+            failed += "freed" in str(error)
+        finally:
+            gc.set_threshold(*usual)
+            gc.enable()
+        del x, y
+        gc.collect()
+        assert (native.object_count(), host.memory_stats()["executor"]) == (objects, memory), at
+    assert failed
 
 
 @pytest.mark.parametrize("backend", ["cpu", "interp"])
