@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import random
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -241,17 +242,20 @@ def test_arguments_that_are_not_the_kernel_s() -> None:
 
 
 def test_an_out_is_no_argument() -> None:
-    """Of a kernel that takes as many arrays with it, or without."""
-    f, x, y, z = hologram.kernel(usual), np.ones(3), np.full(3, 2.0), np.full(3, 3.0)
+    """Nor is an argument one, of a kernel that takes as many arrays with one or without."""
+    f, g = hologram.kernel(usual), hologram.kernel(lambda x, y: x * 0.5 + y)
+    x, y, z = np.ones(3), np.full(3, 2.0), np.full(3, 3.0)
     for _ in range(3):
         for _ in range(3):
             assert f(x, y, z).tolist() == [5] * 3
         for _ in range(3):
-            out = np.zeros(3)
-            assert f(x, y, out=out) is out
-            assert out.tolist() == [2.5] * 3
-            assert f(x, y, z, out=out) is out
-            assert out.tolist() == [5] * 3
+            for call in (f, g):
+                out = np.zeros(3)
+                assert call(x, y, out=out) is out
+                assert out.tolist() == [2.5] * 3
+            with pytest.raises(TypeError, match="argument"):
+                g(x, y, z)
+            assert z.tolist() == [3] * 3, "it is written"
 
 
 def test_numbers_that_are_computed_of_arguments() -> None:
@@ -409,47 +413,69 @@ def test_kernels_that_go_leave_no_programs() -> None:
     assert native.object_count() == before
 
 
+class Garbage:
+    """Makes a call when it is collected, as soon as so many objects are made."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.me, self.call = self, call
+
+    def __del__(self) -> None:
+        self.call()
+
+
+@contextlib.contextmanager
+def collected(at: int, call: Callable[[], object]) -> Iterator[None]:
+    usual = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    try:
+        Garbage(call)
+        gc.set_threshold(at, 1, 1)
+        gc.enable()
+        yield
+    finally:
+        gc.set_threshold(*usual)
+        gc.enable()
+        gc.collect()
+
+
 @pytest.mark.parametrize("shape", [(64,), (1,)])
 def test_what_reads_a_buffer_that_goes_meanwhile_leaves_no_results(host: hologram.Executor, shape: Any) -> None:
     """Making them may run Python, which may free what the call reads: it is done with that, or not at all."""
-
-    class Frees:
-        me: Any
-
-        def __init__(self, buffer: hologram.Buffer) -> None:
-            self.me, self.buffer = self, buffer
-
-        def __del__(self) -> None:
-            self.buffer.free()
-
     f, failed = hologram.kernel(lambda x, y: (x + y, y - x)), 0
     x, y = host.from_numpy(np.ones(64, "f4")), host.from_numpy(np.ones(shape, "f4"))
     for _ in range(4):
         f(x, y)
     del x, y
     gc.collect()
-    objects, memory, usual = native.object_count(), host.memory_stats()["executor"], gc.get_threshold()
+    objects, memory = native.object_count(), host.memory_stats()["executor"]
     for first, at in itertools.product((True, False), range(1, 16)):
         x, y = host.from_numpy(np.ones(64, "f4")), host.from_numpy(np.ones(shape, "f4"))
-        gc.collect()
-        gc.disable()
         try:
-            Frees(x if first else y)
-            gc.set_threshold(at, 1, 1)  # objects that are made before garbage is collected
-            gc.enable()
-            total, zero = f(x, y)
-            gc.set_threshold(*usual)
+            with collected(at, (x if first else y).free):
+                total, zero = f(x, y)
             assert (total.to_numpy() == 2).all() and not zero.to_numpy().any()
             del total, zero
         except RuntimeError as error:
             failed += "freed" in str(error)
-        finally:
-            gc.set_threshold(*usual)
-            gc.enable()
         del x, y
         gc.collect()
         assert (native.object_count(), host.memory_stats()["executor"]) == (objects, memory), at
     assert failed
+
+
+def test_programs_that_go_meanwhile_are_kept(host: hologram.Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making results may run Python, which may call the kernel until it keeps the call's program no more."""
+    monkeypatch.setattr("hologram._kernel.call._LIMIT", 2)
+    f, others = hologram.kernel(lambda x, y: (x + y, y - x)), [np.ones(3, dtype) for dtype in ("i2", "i4")]
+    for dtype, at in itertools.product(("f4", "f8"), range(1, 16)):
+        arrays = [host.from_numpy(np.ones(64, each)) for each in ("f4", "f8")]
+        for x in arrays * 4:
+            f(x, x)
+        x = arrays[dtype == "f8"]
+        with collected(at, lambda: [f(other, other) for other in others]):
+            total, zero = f(x, x)
+        assert total.dtype == dtype and (total.to_numpy() == 2).all() and not zero.to_numpy().any()
 
 
 @pytest.mark.parametrize("backend", ["cpu", "interp"])
