@@ -302,6 +302,24 @@ done:
   stg.f64 f, d[index]
 out:
   exit`,
+	"rounds of which memory alone knows": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 n, x, 15
+  sreg g, global_lane
+  shl.u64 o, g, 2
+  stg.u32 0, c[o]
+again:
+  ldg.u32 y, c[o]
+  add.u32 y, y, 1
+  stg.u32 y, c[o]
+  set.ge.u32 p, y, n
+  bra out, p
+  bra again
+out:
+  exit`,
 	"swap in a loop": `
 program p
 slot a u32
