@@ -176,10 +176,14 @@ with hg.Executor("cpu") as ex:
 
 
 def test_long_calls_and_other_threads() -> None:
-    """C makes what takes up to 5 ms on one thread. Other threads of Python have the GIL meanwhile, and as they might free
-    its Buffers, what has some is for Go while there are such threads."""
+    """C makes what takes up to 5 ms on one thread. Other threads of Python have the GIL meanwhile.
+
+    They might free its Buffers: a call that has some is Go's while there are such threads.
+    """
     env = {**os.environ, "HOLOGRAM_NUM_THREADS": "1"}
-    run = subprocess.run([sys.executable, "-c", LONG], env=env, capture_output=True, text=True, timeout=120, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", LONG], env=env, capture_output=True, text=True, timeout=120, check=False
+    )
     assert run.returncode == 0, run.stderr
     compiled, *told = run.stdout.split()
     assert told == ("20 20 200 True 0 1 20 20" if compiled == "True" else "0 0 0 True 0 0 0 0").split()
