@@ -14,8 +14,8 @@ const Held = 100e3
 // EnterBounds say what of a device's calls others may enter by themselves: its frames and
 // workspace have at most so many Bytes, and it takes at most so many Nanoseconds. Who
 // enters it may hold locks meanwhile, as Python's, which that leaves to a thread for 5 ms;
-// and nobody cancels it. Alone is the bound, if it is more, for those who know that there is
-// nobody to wait for such a lock.
+// and nobody cancels it. Alone is the bound, if it is more, for those who hold no such lock, or
+// know that there is nobody to wait for it.
 type EnterBounds struct {
 	Bytes       int64
 	Nanoseconds float64

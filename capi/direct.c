@@ -211,6 +211,7 @@ bool hologram_direct_lend(const hologram_gate *g, uint64_t executor, uint64_t bu
 /* Gives it back, or to Go, if that wants it. */
 static void give(hologram_gate *g) {
   uint32_t taken = HOLOGRAM_GATE_TAKEN;
+  __atomic_fetch_add(&g->turns, 1, __ATOMIC_SEQ_CST);
   if (!__atomic_compare_exchange_n(&g->turn, &taken, HOLOGRAM_GATE_OPEN, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     __atomic_store_n(&g->turn, HOLOGRAM_GATE_SHUT, __ATOMIC_RELEASE);
   }
@@ -229,13 +230,15 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
   if (g->executor != executor || !lent(g, args, loans)) {
     /* it is another's by now, or the memory is */
   } else if ((d = find(g, hash, key, n))) {
-    d->used = 1;
-    if (d->takes_long && !alone()) {
-      outcome = DIRECT_LONG;
-    } else if (d->num_steps && fits(d, args)) {
-      uint32_t before = enter();
-      if (run(d, args)) outcome = DIRECT_DONE;
-      leave(before);
+    __atomic_store_n(&d->used, 1, __ATOMIC_RELAXED);
+    if (d->num_steps && fits(d, args)) {
+      if (d->takes_long && alone && !alone()) {
+        outcome = DIRECT_LONG;
+      } else {
+        uint32_t before = enter();
+        if (run(d, args)) outcome = DIRECT_DONE;
+        leave(before);
+      }
     }
     if (outcome == DIRECT_DONE) __atomic_fetch_add(&g->done, 1, __ATOMIC_RELAXED);
   } else {
@@ -315,8 +318,7 @@ hologram_direct *hologram_direct_put(hologram_gate *g, hologram_direct *d) {
       to = &at[i];
       break;
     }
-    if (!there->used && !to) to = &at[i];
-    there->used = 0;
+    if (!__atomic_exchange_n(&there->used, 0, __ATOMIC_RELAXED) && !to) to = &at[i];
   }
   return to ? __atomic_exchange_n(to, d, __ATOMIC_SEQ_CST) : d;
 }

@@ -65,7 +65,8 @@ func direct_gate(executor C.hologram_executor, stream C.uint64_t) *C.hologram_ga
 	}
 	gates.Lock()
 	g := gates.of[at]
-	if g == nil {
+	made := g == nil
+	if made {
 		if n := len(gates.free); n > 0 {
 			g = gates.free[n-1]
 			gates.free = gates.free[:n-1]
@@ -86,9 +87,11 @@ func direct_gate(executor C.hologram_executor, stream C.uint64_t) *C.hologram_ga
 	}
 	gates.Unlock()
 	opened := ex.Gate(uintptr(stream), (*uint32)(&g.c.turn))
-	// It may be closed meanwhile, by who looked for no gate yet.
+	// It may be closed meanwhile, by who looked for no gate yet; of one that was there before, who closes it takes care.
 	if !opened || find(handle(executor), kindExecutor) == nil {
-		dropGate(at)
+		if made {
+			dropGate(at)
+		}
 		return nil
 	}
 	return g.c
@@ -132,9 +135,11 @@ func dropGate(at entrance) {
 	}
 }
 
-// leave waits until nobody uses what was just taken away from a gate.
+// leave waits until nobody uses what was just taken away from a gate: until its turn is free,
+// or was given back since, for whoever has taken it then did not find that.
 func (g *gate) leave() {
-	for i := 0; ; i++ {
+	turns := atomic.LoadUint32((*uint32)(&g.c.turns))
+	for i := 0; atomic.LoadUint32((*uint32)(&g.c.turns)) == turns; i++ {
 		if turn := atomic.LoadUint32((*uint32)(&g.c.turn)); turn != core.GateTaken && turn != core.GateWanted {
 			return
 		}

@@ -1,4 +1,4 @@
-/* Calls that C makes by itself, without Go, because they were made before: short ones on host memory, those on tensors
+/* Calls that C makes by itself, without Go, because they were made before: those of some milliseconds at most on host memory, those on tensors
    of a device's in the order of their owner's stream, and those on buffers of a device's while their memory is lent. Go
    publishes each as a hologram_direct, code beside what it wants to know of a call's addresses and numbers, in the
    hologram_gate of its executor and stream, and takes it back when the code goes. Whoever changes the gate's turn from open to taken has the turn of the stream, and finds there what stays until
@@ -70,7 +70,7 @@ typedef struct hologram_direct {
   uint8_t align[HOLOGRAM_DIRECT_OPERANDS]; /* of operands, in bytes */
   uint8_t first;     /* how many bytes an element of the last has */
   uint8_t used;      /* since another wanted its place */
-  uint8_t takes_long; /* it is for those whom nobody waits for: see EnterBounds.Alone */
+  uint8_t takes_long; /* see EnterBounds.Alone */
   hologram_direct_step *steps;
   hologram_direct_base *bases;
   hologram_direct_param *params;
@@ -79,9 +79,10 @@ typedef struct hologram_direct {
   char *memory; /* of the frames and the workspace, at a multiple of 64 */
 } hologram_direct;
 
-/* Of an executor's stream. All but turn and calls is for who has the turn. */
+/* Of an executor's stream. All but turn, turns and calls is for who has the turn. */
 typedef struct hologram_gate {
   uint32_t turn;                  /* atomic: core's GateOpen, GateTaken, GateShut, GateWanted */
+  uint32_t turns;                 /* that were given back; atomic */
   uint64_t executor, stream;      /* which others own; 0: the executor's */
   int32_t device_type, device_id; /* of operands */
   int32_t asynchronous;           /* the device works by itself */
@@ -102,7 +103,7 @@ typedef struct {
 typedef enum {
   DIRECT_DONE, /* the call is made */
   DIRECT_NEW,  /* Go may be asked to publish it, once it has made it */
-  DIRECT_LONG, /* it takes long, and somebody waits */
+  DIRECT_LONG, /* it can be made, but takes long, and somebody waits */
   DIRECT_NO
 } hologram_direct_outcome;
 
@@ -114,7 +115,7 @@ extern uint64_t hologram_buffers_freed; /* atomic */
 
 /* Makes a call on the executor of a gate, or leaves all as it was. Waits for nothing. On a device that works by itself
    there is a loan for each operand that is a buffer. alone is asked before what takes long, milliseconds at most: whether
-   nobody waits for what the caller holds, nor will meanwhile. */
+   nobody waits for what the caller holds, nor will meanwhile; NULL: the caller holds nothing that others wait for. */
 hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t executor, const hologram_call_args *args,
                                             const hologram_loan *const *loans, bool (*alone)(void));
 

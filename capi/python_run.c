@@ -22,10 +22,8 @@ static bool began(int32_t status) {
 /* Whether Python has one thread, so that nobody waits for the GIL: what holds it can start no other. */
 static bool alone(void) { return !py.PyThreadState_Next(py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Get())); }
 
-static bool waited_for_by_none(void) { return true; }
-
-/* Makes a call that takes long without Go and without the GIL, for which others may wait, if that goes: not with buffers,
-   which others may free meanwhile. False with an exception. */
+/* Makes a call that takes long without Go and without the GIL, for which others may wait, if that goes, as direct says: not
+   with buffers, which others may free meanwhile. False with an exception. */
 static bool run_long(request *r, hologram_direct_outcome *direct) {
   hologram_gate *gate = hologram_gate_of((py_handle *)r->executor, r->args.stream, false);
   uint64_t handle = ((py_handle *)r->executor)->handle;
@@ -35,7 +33,7 @@ static bool run_long(request *r, hologram_direct_outcome *direct) {
   }
   if (!own_all(r)) return false;
   if (!work_begin(&w)) return false;
-  *direct = hologram_direct_run(gate, handle, &r->args, NULL, waited_for_by_none);
+  *direct = hologram_direct_run(gate, handle, &r->args, NULL, NULL);
   r->changed = *direct == DIRECT_DONE;
   return work_end(&w, HOLOGRAM_OK);
 }

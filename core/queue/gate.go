@@ -20,18 +20,8 @@ const (
 
 // gate is a lane's word, and whether it is shut.
 type gate struct {
-	word    *uint32 // nil: there is none
-	shut    bool
-	closing bool // somebody waits for who has the turn by it
-}
-
-// taken reports whether a caller has the turn by it.
-func (g *gate) taken() bool {
-	if g.word == nil {
-		return false
-	}
-	word := atomic.LoadUint32(g.word)
-	return word == GateTaken || word == GateWanted
+	word *uint32 // nil: there is none
+	shut bool
 }
 
 // Gate is Stream.Gate.
@@ -50,26 +40,41 @@ func (l *lane) Gate(word *uint32) bool {
 
 // settle shuts the gate or opens it, as the lane's state wants. The caller holds the
 // lock and has changed that. To shut it may take as long as a call does that others make:
-// it lets the lock go meanwhile, so that who only tries sees at once that he can't.
+// the lock goes meanwhile, and what the caller changed tells all others to wait.
 func (l *lane) settle() {
 	g := &l.gate
-	for g.word != nil && !g.closing {
-		shut := l.turn || l.worker || l.graph != nil || l.closed
-		if g.shut == shut {
-			return
-		}
-		if g.shut = shut; !shut {
-			atomic.StoreUint32(g.word, GateOpen)
-			return
-		}
-		g.closing = true
-		l.mu.Unlock()
-		g.close()
-		l.mu.Lock()
-		g.closing = false
-		if l.entered != nil {
-			l.entered()
-		}
+	shut := l.turn || l.worker || l.graph != nil || l.closed
+	if g.word == nil || g.shut == shut {
+		return
+	}
+	if g.shut = shut; !shut {
+		atomic.StoreUint32(g.word, GateOpen)
+		return
+	}
+	l.mu.Unlock()
+	g.close()
+	l.mu.Lock()
+	l.closedGate()
+}
+
+// tryGate shuts the gate for a turn, unless somebody has the turn by it.
+func (l *lane) tryGate() bool {
+	g := &l.gate
+	if g.word == nil || g.shut {
+		return true
+	}
+	if !atomic.CompareAndSwapUint32(g.word, GateOpen, GateShut) {
+		return false
+	}
+	g.shut = true
+	l.closedGate()
+	return true
+}
+
+// closedGate looks at what was queued by the gate, for who has shut it.
+func (l *lane) closedGate() {
+	if l.entered != nil {
+		l.entered()
 	}
 }
 

@@ -103,6 +103,16 @@ func TestWhoOnlyTriesDoesNotWaitAtTheGate(t *testing.T) {
 	for _, f := range []func() error{
 		func() error { _, err := s.Submit(&work{}, How{}); return err },
 		func() error { ev, err := s.Submit(&work{}, How{Long: true}); return wait(t, ev, err) },
+		func() error { // a capture
+			err := s.BeginCapture()
+			if err == nil {
+				var g *Graph
+				if g, err = s.EndCapture(); err == nil {
+					g.Release()
+				}
+			}
+			return err
+		},
 		func() error { return s.Close(0) },
 	} {
 		done := make(chan error)

@@ -57,7 +57,7 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 				return false, status.ErrBusy
 			}
 			return false, nil
-		case how.Try && (l.turn || l.gate.taken()):
+		case how.Try && (l.turn || !l.tryGate()):
 			return false, status.ErrBusy
 		case !l.turn:
 			l.start()
@@ -67,7 +67,8 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 	}
 }
 
-// start begins a turn, for who holds the lock, from which it comes first.
+// start begins a turn, for who holds the lock, from which it comes first. That may go meanwhile:
+// the lane may be closed then, or others wait.
 func (l *lane) start() {
 	l.turn = true
 	l.settle()

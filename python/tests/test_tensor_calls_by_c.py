@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -393,3 +394,29 @@ def test_closing_waits(gpu: hg.Executor) -> None:
             ops.vector_add(other, x, y, out)
         assert event.query()
         assert (out == 3).all()
+
+
+def test_long_calls_beside_other_threads() -> None:
+    """They own the tensors, since other threads have the GIL meanwhile, and their versions are raised as ever."""
+    before, ended = hg.num_threads(), threading.Event()
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    hg.set_num_threads(1)
+    try:
+        with hg.Executor("cpu") as cpu:
+            x, out = torch.ones(1 << 20), torch.empty(1 << 20)
+            for _ in range(TIMES):
+                ops.vector_add(cpu, x, x, out)
+            made, version, references = direct(cpu), out._version, sys.getrefcount(x)
+            for k in range(10):
+                x.fill_(k)
+                ops.vector_add(cpu, x, x, out)
+                assert (out == 2 * k).all()
+            assert direct(cpu) - made == (10 if machine_code(cpu) else 0)
+            assert (out._version - version, sys.getrefcount(x)) == (10, references)
+            with pytest.raises(ValueError, match="overlaps"):
+                ops.vector_add(cpu, x[1:], x[1:], x[:-1])
+    finally:
+        hg.set_num_threads(before)
+        ended.set()
+        other.join()

@@ -67,8 +67,8 @@ func (u *unit) intervals() {
 			if k >= 0 {
 				weight = weights[depth[k]+1]
 			}
-			if in.rare {
-				weight /= 10 // what it alone reads is no constant to keep in a register
+			if in.rare && k >= 0 && x.start < 2*u.loops[k].first {
+				weight /= 4 // what it alone reads of what was there before is nothing to keep in a register
 			}
 			x.weight += weight
 			if k < 0 {

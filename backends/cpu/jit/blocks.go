@@ -452,7 +452,53 @@ func (g *gen) unrollingOf(s *segment) int {
 	if s.escapes || g.alive != 0 {
 		return 1
 	}
-	insts, kept, loops := 0, 0, false
+	w := g.weigh(s)
+	registers := len(g.t.files[classVec])
+	most := 1
+	switch many := registers >= manyVectors; {
+	case w.insts <= 4, w.light(), w.loops && w.insts <= 60 && many:
+		most = 16
+	case w.insts <= 12:
+		most = 8
+	case w.insts <= 24, w.insts <= 60 && many:
+		most = 4
+	case w.insts <= 60:
+		most = 2
+	}
+	if w.total > 160 {
+		most = min(most, 4)
+	}
+	for most > 1 && most*w.kept > registers*2/3 {
+		most /= 2
+	}
+	// Twice as many where that is all of the block: the few sums that find no register stay in the
+	// frame, and a sum of 2^23 f64 takes a third of the time. With an exponential between them, as in
+	// a softmax, rows in the caches took 1.1 of it.
+	if all := 2 * most; w.light() && w.kept == 1 && most == 16 && g.shape.whole && all*g.lanes == g.shape.block && g.allLight() {
+		most = all
+	}
+	return most
+}
+
+// weight is what a segment, or a round of its longest loop, has to do.
+type weight struct {
+	insts, total int
+	kept         int // values that a loop carries
+	loops        bool
+}
+
+// light is a loop of few instructions.
+func (w weight) light() bool { return w.loops && w.insts <= 12 }
+
+// allLight reports whether no segment has a loop that is not.
+func (g *gen) allLight() bool {
+	return !slices.ContainsFunc(g.p.blocks.segments, func(s segment) bool {
+		w := g.weigh(&s)
+		return w.loops && !w.light()
+	})
+}
+
+func (g *gen) weigh(s *segment) (w weight) {
 	var look func(nodes []*ir.Node) int
 	look = func(nodes []*ir.Node) (count int) {
 		for _, n := range nodes {
@@ -464,42 +510,18 @@ func (g *gen) unrollingOf(s *segment) int {
 				inside += look(r.Nodes)
 			}
 			if n.Op == ir.Loop {
-				loops = true
-				kept = max(kept, len(g.carried(n).params))
-				insts = max(insts, inside)
+				w.loops = true
+				w.kept = max(w.kept, len(g.carried(n).params))
+				w.insts = max(w.insts, inside)
 			}
 			count += inside
 		}
 		return count
 	}
-	total := look(s.nodes)
-	if insts == 0 {
-		insts = total
+	if w.total = look(s.nodes); w.insts == 0 {
+		w.insts = w.total
 	}
-	registers := len(g.t.files[classVec])
-	most := 1
-	switch many := registers >= manyVectors; {
-	case insts <= 4, loops && insts <= 12, loops && insts <= 60 && many:
-		most = 16
-	case insts <= 12:
-		most = 8
-	case insts <= 24, insts <= 60 && many:
-		most = 4
-	case insts <= 60:
-		most = 2
-	}
-	if total > 160 {
-		most = min(most, 4)
-	}
-	for most > 1 && most*kept > registers*2/3 {
-		most /= 2
-	}
-	// Twice as many where that is all of the block: the few sums that find no register stay in the
-	// frame, and of 2^23 f64 they take a third of the time.
-	if all := 2 * most; loops && insts <= 12 && kept == 1 && most == 16 && g.shape.whole && all*g.lanes == g.shape.block {
-		most = all
-	}
-	return most
+	return w
 }
 
 // segmentGroups writes a segment for some groups, of which m masks the lanes

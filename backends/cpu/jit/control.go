@@ -275,7 +275,7 @@ func (g *gen) ifNode(n *ir.Node) {
 			}
 		}
 		was := g.rare
-		g.rare = was || ready >= 0
+		g.rare = was || ready >= 0 && g.p.level
 		g.region(r, end)
 		if !r.Ends() {
 			for j, src := range g.copies(r.Yield, results) {

@@ -89,7 +89,7 @@
 // A reduction's operand goes to an array filled up with the identity to a power of
 // two, or stays in registers where all groups are done together, and is halved: whole
 // groups by a tree of which few branches are held at a time, and then within the group. That is the written order, and the only
-// one. Groups that share a loop with the same rounds do it together, up to 16, so
+// one. Groups that share a loop with the same rounds do it together, up to 32, so
 // that a sum's partials stay in registers and memory is read in its own order.
 //
 // A scan works in such an array, from its end to its start, once for each distance.

@@ -201,14 +201,14 @@ func (p *program) scan(r *ir.Region) error {
 				return unsupported(instName(n), declined[n.Op.Inst()])
 			}
 		}
-		before := p.insts
+		before, aside := p.insts, p.aside
 		for _, s := range n.Regions {
 			if err := p.scan(s); err != nil {
 				return err
 			}
 		}
 		if n.Op == ir.If && readyWay(n) >= 0 {
-			p.aside += p.insts - before
+			p.aside = aside + p.insts - before
 		}
 	}
 	return nil

@@ -214,8 +214,10 @@ func TestPlans(t *testing.T) {
 		{kernels.Cumsum, []isa.Type{isa.F32}, []int64{2}, []int64{66_049}, true},
 		{kernels.Cumsum, every, []int64{64, 257}, []int64{1, 2, 3, 4, 7, 16}, true},
 		{kernels.ReduceSum, every, []int64{64, 257}, []int64{1, 2, 5, 8, 16}, false},
-		{kernels.ReduceMin, every, []int64{257}, []int64{3, 4}, false},
+		{kernels.ReduceSum, every, []int64{64}, []int64{7, 12, 13, 17, 20, 21, 24, 25, 31, 32}, false},
+		{kernels.ReduceMin, every, []int64{257}, []int64{3, 4, 32}, false},
 		{kernels.Argmax, every, []int64{64, 257}, []int64{1, 2, 6, 16}, false},
+		{kernels.Argmax, every, []int64{64}, []int64{15, 17, 24, 25, 32}, false},
 		{kernels.Argmin, every, []int64{257}, []int64{3, 4, 8}, false},
 	} {
 		for _, ty := range c.types {
@@ -248,6 +250,9 @@ func TestRowsApart(t *testing.T) {
 		{append(sums, places...), 5, 257, 300, 1},
 		{append(sums, places...), 3, 100, 101, 1},
 		{append(sums, places...), 70, 40, 80, 1},
+		{append(sums, places...), 70, 4, 9, 1},
+		{append(sums, places...), 70, 13, 40, 2},
+		{append(sums, places...), 70, 32, 33, 1},
 		{append(sums, places...), 6, 1000, 0, 1},
 		{append(sums, places...), 4, 600, 599, 1},
 		{append(sums, places...), 5, 300, 900, 3},
