@@ -141,33 +141,23 @@ def small(gpu: hg.Executor) -> Iterator[Workload]:
 
 # ---- element by element
 
-CHAIN = """
-program chain
+BY_ELEMENT = """
+program by_element
 slot a $T
 slot b $T
 slot c $T
   ldg.$T x, a[index]
   ldg.$T y, b[index]
-  mul.$T t, x, y
-  add.$T t, t, x
-  mul.$T t, t, 0x1p-1
-  sub.$T t, t, y
-  max.$T t, t, 0x0p+0
+  {}
   stg.$T t, c[index]
   exit
 """
-
-POWER = """
-program power
-slot a $T
-slot b $T
-slot c $T
-  ldg.$T x, a[index]
-  ldg.$T y, b[index]
-  pow.$T z, x, y
-  stg.$T z, c[index]
-  exit
-"""
+CHAIN = BY_ELEMENT.format("""mul.$T t, x, y
+  add.$T t, t, x
+  mul.$T t, t, 0x1p-1
+  sub.$T t, t, y
+  max.$T t, t, 0x0p+0""")
+POWER = BY_ELEMENT.format("pow.$T t, x, y")
 
 
 def chain(x: Any, y: Any) -> Any:
