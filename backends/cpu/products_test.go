@@ -276,6 +276,22 @@ func TestProductsOfThreads(t *testing.T) {
 	})
 }
 
+// TestOuterProducts has columns times rows: rows of few vectors, of more bytes than are done one
+// below the other, and beginning anywhere in a line; sums that were −0; a result that is read.
+func TestOuterProducts(t *testing.T) {
+	eachWidth(t, 2, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(45, 46))
+		for i := range brief.Or(60, 16) {
+			typ := []isa.Type{isa.F32, isa.F64}[i&1]
+			lanes := int64(64 / typ.Size())
+			n := []int64{2*lanes - 1, 2 * lanes, 4*lanes - 1, 4 * lanes, 4*lanes + 1, 5*lanes + 7, 9 * lanes, 64*lanes + 3, 128 * lanes, 2*128*lanes - 1, 2 * 128 * lanes, 2*128*lanes + 1, 5*128*lanes + 9}[i/2%13]
+			productCase{t: typ, m: []int64{1, 2, 7, 33}[r.IntN(4)], n: n, k: 1, howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(4),
+				alpha: []float64{1, -2.5}[r.IntN(2)], beta: []float64{0, 1, 0.75, math.Copysign(0, -1)}[r.IntN(4)], special: r.IntN(2) == 0}.check(t, r, oracle, b)
+		}
+		productCase{t: isa.F32, m: 700, n: 1301, k: 1, alpha: 1, beta: 0.75}.check(t, r, oracle, b) // on two threads
+	})
+}
+
 // TestProductsOfOneThread has a B that stays packed for several blocks of rows of A.
 func TestProductsOfOneThread(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
@@ -349,7 +365,7 @@ func TestWhatIsThereIsNotRead(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(17, 18))
 		for _, typ := range []isa.Type{isa.F32, isa.F64, isa.F16, isa.BF16} {
-			for _, size := range [][3]int64{{3, 4, 5}, {40, 70, 30}, {20, 3, 700}, {2, 2, 1100}, {30, 40, 600}, {5, 5, 0}} {
+			for _, size := range [][3]int64{{3, 4, 5}, {40, 70, 30}, {20, 3, 700}, {2, 2, 1100}, {30, 40, 600}, {5, 5, 0}, {5, 200, 1}} {
 				for _, beta := range []float64{0, math.Copysign(0, -1)} {
 					var h host
 					x, y := randomMatrix(r, &h, typ, nil, size[0], size[2], 0, false), randomMatrix(r, &h, typ, nil, size[2], size[1], 1, false)
@@ -441,7 +457,7 @@ func TestProductIsCancelled(t *testing.T) {
 // TestEachWayIsCancelled: however a product is done, it does not begin once it is cancelled.
 func TestEachWayIsCancelled(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
-		for name, s := range map[string][3]int64{"rows": {64, 1, 600}, "sums": {1, 1, 4096}, "stream": {1, 1024, 600}, "blocks": {40, 40, 40}} {
+		for name, s := range map[string][3]int64{"rows": {64, 1, 600}, "sums": {1, 1, 4096}, "stream": {1, 1024, 600}, "blocks": {40, 40, 40}, "outer": {40, 100, 1}} {
 			x, y := kernels.Packed(isa.F32, s[0], s[2]), kernels.Packed(isa.F32, s[2], s[1])
 			if s[1] == 1 { // a column of B lies side by side
 				y.Stride[0] = 1

@@ -171,7 +171,7 @@ func (p *product) converts() bool { return p.in.size != p.t.size() || p.in.conve
 // packsB reports whether B is not used in place for so many rows of the result.
 func (p *product) packsB(rows int64) bool {
 	return p.converts() || p.bcs != p.t.size() ||
-		rows > p.lib.m.tallest(p.t, int(min(ceil(p.n, int64(p.lib.m.lanes(p.t))), 2))) && (min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
+		!p.isOuter() && rows > p.lib.m.tallest(p.t, int(min(ceil(p.n, int64(p.lib.m.lanes(p.t))), 2))) && (min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
 }
 
 // block computes rows i0 … i1 and columns j0 … j1 of the result. B, which may have been packed
@@ -185,6 +185,10 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	size := p.t.size()
 	if (p.takesRows(i1) || p.takesFew() || p.packsRows(i1)) && j0 == 0 && j1 == p.n {
 		w.rowsOf(p, i0, i1)
+		return
+	}
+	if p.isOuter() && (j1-j0)*size >= int64(p.lib.m.bytes) {
+		w.outer(p, i0, i1, j0, j1)
 		return
 	}
 	if p.dots() {

@@ -33,6 +33,7 @@ const (
 	fewChunkwise
 	dotwise
 	widens
+	outers
 	codeKinds
 )
 
@@ -121,6 +122,8 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 			code, err = chunkSums(l.m, s)
 		case widens:
 			code, err = widener(l.m, s)
+		case outers:
+			code, err = outer(l.m, s)
 		}
 		return code, err
 	})

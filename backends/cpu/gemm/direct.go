@@ -77,7 +77,7 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 // counts reports whether code goes from tile to tile, and counts them down.
 func (k codeKind) counts() bool {
 	switch k {
-	case copies, transposes, moves, widens:
+	case copies, transposes, moves, widens, outers:
 		return false
 	}
 	return true
@@ -191,10 +191,7 @@ func sequence(m machine, s tile) ([]byte, error) {
 	field := func(offset uintptr) x86.Mem { return x86.At(call, callArgs+int32(offset)) }
 	g.Mov(x86.W64, frame, x86.RDI)
 	g.MovImm(flags, math.MaxUint64)
-	width, one := x86.W32, uint64(math.Float32bits(1))
-	if s.t.size() == 8 {
-		width, one = x86.W64, math.Float64bits(1)
-	}
+	width := x86.Width(s.t.size())
 	if s.mask {
 		reads, scaled := g.NewLabel(), g.NewLabel()
 		g.Load(width, value, x86.At(frame, frameBeta))
@@ -207,7 +204,7 @@ func sequence(m machine, s tile) ([]byte, error) {
 		g.Bind(reads)
 		if s.t.float() {
 			g.Load(width, value, x86.At(frame, frameAlpha))
-			g.MovImm(x86.RCX, one)
+			g.MovImm(x86.RCX, s.t.one())
 			g.Op(x86.CMP, width, value, x86.RCX)
 			g.Jcc(x86.NE, scaled)
 			g.OpImm(x86.AND, x86.W64, flags, ^flagScale)

@@ -40,6 +40,7 @@
 //	dot.go       few elements that are long sums: their chunks side by side, or those of a
 //	             stack of rows by columns
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
+//	outer.go     a column times a row, of which only the result is large
 //	stacks.go    stacks of small matrices, many at a time
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
 //	shape.go     how a product is cut into blocks and tiles, and threads share it

@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
@@ -20,6 +21,11 @@ const (
 func (t number) size() int64 { return [...]int64{4, 8, 4, 8}[t] }
 
 func (t number) float() bool { return t <= f64 }
+
+// one is the bits of the number 1.
+func (t number) one() uint64 {
+	return [...]uint64{uint64(math.Float32bits(1)), math.Float64bits(1), 1, 1}[t]
+}
 
 // tile is a micro-kernel's shape: rows × vectors of C.
 type tile struct {
@@ -56,6 +62,7 @@ type args struct {
 	srcNext        uintptr
 	srcStep        uintptr
 	dstStep, count uintptr
+	wide           int64 // of outer: bytes of a row
 }
 
 // What a micro-kernel does with its sums.
