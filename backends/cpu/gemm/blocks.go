@@ -113,17 +113,21 @@ type worker struct {
 	record  *backends.Record
 	err     error
 	stopped bool
-	rooms   [5]backends.Memory // packed A and B, sums, C as it was, and what is widened
-	written *sequenceOf        // not nil: what is to be done is written down, not done
+	rooms   [rooms]backends.Memory
+	written *sequenceOf // not nil: what is to be done is written down, not done
 }
 
-// The rooms.
+// The rooms: packed A and B, sums, C as it was.
 const (
 	roomA = iota
 	roomB
 	roomSum
 	roomC
-	roomWide
+	roomWide // of what is widened: on the way to these, A, B and the result
+	roomWideA
+	roomWideB
+	roomWideC
+	rooms
 )
 
 // room returns memory of at least so many bytes.
@@ -166,7 +170,7 @@ func (w *worker) free() {
 func ceil(n, d int64) int64 { return (n + d - 1) / d }
 
 // converts reports whether elements of A and B are not computed with as they lie.
-func (p *product) converts() bool { return p.in.size != p.t.size() || p.in.convert != nil }
+func (p *product) converts() bool { return p.in.size != p.t.size() || p.in.wide != asNumber }
 
 // packsB reports whether B is not used in place for so many rows of the result.
 func (p *product) packsB(rows int64) bool {
@@ -185,6 +189,10 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	size := p.t.size()
 	if (p.takesRows(i1) || p.takesFew() || p.packsRows(i1)) && j0 == 0 && j1 == p.n {
 		w.rowsOf(p, i0, i1)
+		return
+	}
+	if shared == nil && p.isWidened() {
+		w.widened(p, i0, i1, j0, j1)
 		return
 	}
 	if p.isOuter() && (j1-j0)*size >= int64(p.lib.m.bytes) {
@@ -481,8 +489,8 @@ func (w *worker) setMask(n int64) bool {
 func (w *worker) deliver(i0, i1, j0, j1, step int64) {
 	p := w.p
 	src, dst := w.rooms[roomSum].Addr, p.c+uintptr(i0*p.crs+j0*p.ccs)
-	if p.out.store != nil {
-		p.out.store(dst, p.crs, p.ccs, src, step, i1-i0, j1-j0)
+	if p.out.wide != asNumber {
+		w.narrow(dst, p.crs, p.ccs, src, step, i1-i0, j1-j0)
 		return
 	}
 	w.move(dst, p.crs, p.ccs, src, p.t.size(), step, j1-j0, i1-i0)
@@ -492,8 +500,8 @@ func (w *worker) deliver(i0, i1, j0, j1, step int64) {
 func (w *worker) fetch(i0, i1, j0, j1, step int64) {
 	p := w.p
 	dst, src := w.rooms[roomC].Addr, p.c+uintptr(i0*p.crs+j0*p.ccs)
-	if p.out.convert != nil {
-		p.out.convert(dst, step, src, p.ccs, p.crs, j1-j0, i1-i0)
+	if p.out.wide != asNumber {
+		w.widen(p.out, dst, step, src, p.ccs, p.crs, j1-j0, i1-i0)
 		return
 	}
 	w.move(dst, step, p.t.size(), src, p.ccs, p.crs, j1-j0, i1-i0)

@@ -33,6 +33,7 @@ const (
 	fewChunkwise
 	dotwise
 	widens
+	narrows
 	outers
 	codeKinds
 )
@@ -122,6 +123,8 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 			code, err = chunkSums(l.m, s)
 		case widens:
 			code, err = widener(l.m, s)
+		case narrows:
+			code, err = narrower(l.m, s)
 		case outers:
 			code, err = outer(l.m, s)
 		}

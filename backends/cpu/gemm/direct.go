@@ -77,7 +77,7 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 // counts reports whether code goes from tile to tile, and counts them down.
 func (k codeKind) counts() bool {
 	switch k {
-	case copies, transposes, moves, widens, outers:
+	case copies, transposes, moves, widens, narrows, outers:
 		return false
 	}
 	return true
@@ -114,7 +114,7 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 	defer k.spare.Store(r)
 	p := &r.first
 	ns := r.nanoseconds()
-	if !(ns <= within) || p.k == 0 || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
+	if !(ns <= within) || p.k == 0 || p.unit != noMultiplier {
 		return nil
 	}
 	if k.is.Scaled { // by whatever numbers a call brings
@@ -167,7 +167,7 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 func (c *writtenCall) addresses() []uintptr {
 	a := &c.args
 	switch c.kind {
-	case copies, transposes, moves:
+	case copies, transposes, moves, widens, narrows:
 		return []uintptr{unsafe.Offsetof(a.src), unsafe.Offsetof(a.dst)}
 	case dotwise:
 		return []uintptr{unsafe.Offsetof(a.a), unsafe.Offsetof(a.b), unsafe.Offsetof(a.d)}

@@ -46,6 +46,7 @@
 //	shape.go     how a product is cut into blocks and tiles, and threads share it
 //	ahead.go     what is fetched meanwhile
 //	elements.go  the types that are converted on the way
+//	widened.go   … once, and what are products of numbers then
 //	units.go     what multiplies groups of short elements, if the machine has such;
 //	             detect*.go: whether it has
 //	panels.go    the blocks of such products

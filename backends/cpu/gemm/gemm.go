@@ -176,13 +176,14 @@ func (r *launch) divide(threads int, chunk float64) int64 {
 		}
 		return ceil(r.batches, r.run)
 	}
+	packs := p.packsB(p.m) && !p.isWidened()
 	if want := int64(each / chunk); threads > 1 && matrices < int64(threads)*4 && want >= 2 {
 		n := min(want, int64(threads))
-		shares := matrices == 1 && p.packsB(p.m) && !byRows
+		shares := matrices == 1 && packs && !byRows
 		columns := p.n >= n*4*lanes // for each, who packs its own of B
 		switch {
 		case shares && r.share(n, want):
-		case byRows || p.m > panel && !p.packsB(p.m) && !(columns && p.m < n*panel): // whoever comes late does less
+		case byRows || p.m > panel && !packs && !(columns && p.m < n*panel): // whoever comes late does less
 			rows := ceil(p.m, min(want, int64(threads)*tasksOfThread))
 			r.high = max(1, (rows+panel/2)/panel) * panel
 			r.down = ceil(p.m, r.high)
@@ -401,6 +402,9 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 		default:
 			p.reads = p.beta != 0
 		}
+	}
+	if p.tooSmallForUnits() {
+		p.unit = noMultiplier
 	}
 	r.first = p.orient()
 	return r, true

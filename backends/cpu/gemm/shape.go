@@ -74,7 +74,7 @@ func (p *product) rowsOfTile(high, cols int64) int64 {
 
 // leaves reports whether sums wait elsewhere than where the result goes.
 func (p *product) leaves() bool {
-	return p.ccs != p.t.size() || p.out.size != p.t.size() || p.out.convert != nil
+	return p.ccs != p.t.size() || p.out.size != p.t.size() || p.out.wide != asNumber
 }
 
 // packed is a block of B that threads share: each chunk of k is packed in pieces, of so many

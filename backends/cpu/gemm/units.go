@@ -46,6 +46,20 @@ func Detect() (u Units, why error) {
 	return NoUnits, err
 }
 
+// Products for which units are no use: of so few steps of k, or elements in all.
+const (
+	fewUnitSteps = 4
+	fewUnitWork  = 16 * 16 * 16
+)
+
+// tooSmallForUnits reports whether to fill units takes longer than to multiply integers, whose
+// bits no unit changes. With floats a row's would depend on how many others there are.
+func (p *product) tooSmallForUnits() bool {
+	q := *p
+	q.unit = noMultiplier
+	return p.unit != noMultiplier && !p.t.float() && q.isWidened() && (p.k <= fewUnitSteps || p.m*p.n*p.k <= fewUnitWork)
+}
+
 // multiplier is a way in which units multiply.
 type multiplier uint8
 
