@@ -260,16 +260,19 @@ func TestUnitsTakeSubnormalsForZero(t *testing.T) {
 		for _, c := range []struct{ x, beta, was, want float64 }{
 			{0x1p-127, 0, 0, 0}, {0x1p-126, 0, 0, 0x1p-26}, {0x1p-130, 1, 0x1p-130, 0x1p-130}, {math.Inf(1), 0, 0, math.Inf(1)}, {0, 0, math.NaN(), 0},
 		} {
+			const k = 16 // of fewer there are no units
 			var h host
-			memory := h.block(6)
-			for i, v := range []float64{c.x, 0x1p100, c.was} {
-				putFloat(memory[2*i:], isa.BF16, v)
-			}
+			row, column, to := h.block(2*k), h.block(2*k), h.block(2)
+			clear(row)
+			clear(column)
+			putFloat(row, isa.BF16, c.x)
+			putFloat(column, isa.BF16, 0x1p100)
+			putFloat(to, isa.BF16, c.was)
 			one := kernels.Packed(isa.BF16, 1, 1)
-			plan, err := kernels.Gemm.Whole([]kernels.Layout{one, one, one})
+			plan, err := kernels.Gemm.Whole([]kernels.Layout{kernels.Packed(isa.BF16, 1, k), kernels.Packed(isa.BF16, k, 1), one})
 			require.NoError(t, err)
-			b.plan(plan, [][]byte{memory, memory[2:], memory[4:]}, []uint64{scalarCell(isa.BF16, 1), scalarCell(isa.BF16, c.beta)})
-			require.Equal(t, c.want, half(&matrix{l: one, memory: memory[4:]}, 0, 0), "%+v", c)
+			b.plan(plan, [][]byte{row, column, to}, []uint64{scalarCell(isa.BF16, 1), scalarCell(isa.BF16, c.beta)})
+			require.Equal(t, c.want, half(&matrix{l: one, memory: to}, 0, 0), "%+v", c)
 		}
 	})
 }
