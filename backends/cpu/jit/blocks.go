@@ -31,6 +31,7 @@ type blocks struct {
 	last     []int // by value: the last of later segments that use it, or 0
 	scans    int
 	wide     bool
+	waits    bool // at barriers
 	packing  packing
 }
 
@@ -114,10 +115,11 @@ func (p *program) byBlocks() error {
 		}
 	}
 	b.segments = []segment{{uses: map[*ir.Value]bool{}}}
-	for _, n := range p.fn.Body.Nodes {
+	for _, n := range soon(p.fn.Body.Nodes, countUses(p.fn.Body, map[*ir.Value]int{})) {
 		s := &b.segments[len(b.segments)-1]
 		if n.Op.IsInst() && meets[n.Op.Inst()] {
 			s.meet = n
+			b.waits = b.waits || n.Op == ir.Op(isa.BAR_SYNC)
 			if scans(n.Op.Inst()) {
 				b.scans++
 			}
@@ -133,10 +135,6 @@ func (p *program) byBlocks() error {
 	}
 	if b.scans > maxScans {
 		return unsupported("a program of this size", fmt.Sprintf("it has more than %d scans", maxScans))
-	}
-	uses := countUses(p.fn.Body, map[*ir.Value]int{})
-	for i := range b.segments {
-		b.segments[i].nodes = soon(b.segments[i].nodes, uses)
 	}
 	s := &b.segments[len(b.segments)-1]
 	s.first = s.firstOnly(b.lin)
@@ -444,6 +442,10 @@ func (g *gen) blockGroups(unroll int, body func(groups int, m vreg)) {
 	g.loop(first)
 }
 
+// alongBytes is how far along memory groups go together in programs that wait at barriers: those
+// read rows side by side there, which are streams only if all of them go on at once.
+const alongBytes = 128
+
 // unrollingOf is how many groups of a segment are done together: what loops carry
 // stays in registers, and short stretches overlap. Loops are best done by all groups of
 // a usual block together, so that they go through memory in its own order: what does not
@@ -467,6 +469,9 @@ func (g *gen) unrollingOf(s *segment) int {
 	}
 	if w.total > 160 {
 		most = min(most, 4)
+	}
+	if g.p.blocks.waits {
+		most = min(most, alongBytes/g.t.bytes)
 	}
 	for most > 1 && most*w.kept > registers*2/3 {
 		most /= 2

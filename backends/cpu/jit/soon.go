@@ -5,7 +5,8 @@ import "github.com/hologram-project/hologram/isa/ir"
 // The canonical form has what cannot be noticed right before its first use, and so behind
 // all loops that come before that: of four sums that loops make, the four would be kept
 // to the end, each for all groups, to be added up there. So what makes one value of
-// several that nothing else uses is done as soon as they are there.
+// several that nothing else uses, or of the only one it needs, is done as soon as they are
+// there: also before a place where lanes meet, behind which all would have to be kept.
 
 // soon returns nodes of one region in such an order; uses has how often each value is used.
 func soon(nodes []*ir.Node, uses map[*ir.Value]int) []*ir.Node {
@@ -22,7 +23,7 @@ func soon(nodes []*ir.Node, uses map[*ir.Value]int) []*ir.Node {
 			}
 		}
 		place[n] = i
-		if ends > 1 && n.Op.IsInst() && len(n.Results) == 1 && n.Mem.Mode == 0 && pure(n) {
+		if (ends > 1 || ends == 1 && len(n.Args) == 1) && n.Op.IsInst() && len(n.Results) == 1 && n.Mem.Mode == 0 && pure(n) {
 			place[n] = last
 			behind[last] = append(behind[last], n)
 		}

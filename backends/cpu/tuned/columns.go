@@ -22,6 +22,9 @@ const (
 	columnBytes = 512     // fill these
 	fewRounds   = 2       // elements of each partial, at most, that take no loop
 	tileBytes   = 4096    // of a row's stretch that the lanes of a block do, at most
+	farBytes    = 2048    // of it that a block, and one partial of all lanes, have at least, where
+	readRows    = 8       // so many rows are read side by side, and
+	mostLoads   = 128     // elements, at most, are a lane's, or it has leastEach
 	maxWide     = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
 )
 
@@ -52,7 +55,10 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 		return
 	}
 	w.partials, w.each = min(int64(1)<<bits.Len64(uint64(rows-1)), lanes), columnEach
-	if w.partials/columnEach*cols*int64(x.Type.Size()) < columnBytes {
+	size := int64(x.Type.Size())
+	stretch := w.partials / columnEach * cols * size
+	long := min(stretch, isa.MaxBlockLanes*size) >= farBytes
+	if stretch < columnBytes || long && min(rows, chunk)/w.partials*columnEach > mostLoads {
 		w.each = leastEach
 	}
 	chunks, groups := (rows+chunk-1)/chunk, w.partials/w.each
@@ -61,7 +67,8 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 	part := func(first, chunks, length int64) {
 		l, left := l, length%w.partials
 		l.chunk, l.chunks, w.rounds = first, chunks, length/w.partials
-		w.straight = w.rounds <= fewRounds
+		w.far = long && w.rounds > fewRounds
+		w.straight = w.far || w.rounds <= fewRounds
 		w.more, l.first, l.lanes = left/groups+1, 0, left%groups*cols
 		p.columnStep(w, x, parts, l)
 		w.more, l.first, l.lanes = left/groups, l.lanes, l.wide-l.lanes
@@ -94,8 +101,11 @@ type columnLanes struct {
 // columnStep appends the launches of lanes: of whole tiles, and of what is left.
 func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, l columnLanes) {
 	rounds, more := uint64(w.rounds), uint64(w.more)
-	if w.exact = w.more == 0; !w.straight { // the program's parameters
-		w.rounds, w.more = 0, 0
+	if w.exact = w.more == 0; w.far || !w.straight { // the program's parameters
+		w.more = 0
+	}
+	if !w.straight {
+		w.rounds = 0
 	}
 	k := key{what: "columns " + w.combine + w.acc.String(), t: w.x, out: w.out,
 		n: w.rounds<<48 | w.more<<32 | w.partials<<16 | w.each, exact: w.exact, once: w.straight}
@@ -121,6 +131,7 @@ type columnLevel struct {
 	straight    bool  // without loops:
 	rounds      int64 // each has so many elements,
 	more        int64 // and the first ones have one more
+	far         bool  // which are many, and lie far apart: only the launch knows what more is
 	exact       bool  // none has
 }
 
@@ -140,7 +151,12 @@ func (c columnLevel) text(w *writer) {
 		n = c.more
 	}
 	if n > 0 {
-		w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
+		w.halve(c.combine, n, 1, 0, func(i int64) {
+			if i > 0 && c.far {
+				w.line("  bar_sync 0")
+			}
+			c.partial(w, i)
+		})
 	} else {
 		w.line("  mov.%v z0, %s", w.acc, kernels.Identity(c.combine, w.acc))
 	}
@@ -163,7 +179,10 @@ func (w *writer) halve(combine string, n, width, i int64, partial func(i int64))
 	}
 }
 
-// partial reduces the elements of a lane's partial number i.
+// partial reduces the elements of a lane's partial number i. Where they lie far apart, all lanes
+// of the block wait for each other before they go on to other rows: so a few rows are read side
+// by side, each from the begin of its stretch to the end, as prefetchers follow them. They are
+// no more than a set of the caches has lines, as rows that are a power of two apart share one.
 func (c columnLevel) partial(w *writer, i int64) {
 	load := func() {
 		w.line("  ldg.%v z, x[off]", c.x)
@@ -176,17 +195,25 @@ func (c columnLevel) partial(w *writer, i int64) {
 		load()
 		w.line("  mov.%v z%d, z", w.acc, i)
 		for k := int64(1); k < c.rounds || k == c.rounds && i < c.more; k++ {
+			if k%readRows == 0 {
+				w.line("  bar_sync 0")
+			}
 			w.line("  add.u64 off, off, round")
 			load()
 			w.line("  %s.%v z%d, z%[3]d, z", c.combine, w.acc, i)
 		}
-		return
+		if !c.far || c.exact {
+			return
+		}
+		w.line("  add.u64 off, off, round")
 	}
 	w.labels++
 	n := w.labels
-	w.line("  mov.%v z%d, %s\n  loop rounds, round%d", w.acc, i, kernels.Identity(c.combine, w.acc), n)
-	load()
-	w.line("  %s.%v z%d, z%[3]d, z\n  add.u64 off, off, round\nround%d:", c.combine, w.acc, i, n)
+	if !c.straight {
+		w.line("  mov.%v z%d, %s\n  loop rounds, round%d", w.acc, i, kernels.Identity(c.combine, w.acc), n)
+		load()
+		w.line("  %s.%v z%d, z%[3]d, z\n  add.u64 off, off, round\nround%d:", c.combine, w.acc, i, n)
+	}
 	if c.exact {
 		return
 	}
