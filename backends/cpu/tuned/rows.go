@@ -68,6 +68,11 @@ func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, r walk) 
 	rows, cols := r.rows, r.cols
 	k := key{what: "row " + combine + acc.String(), t: x.Type, out: y.Type, step: r.step}
 	slots := []kernels.Binding{x, y}
+	if width := int64(1) << (bits.Len64(uint64(cols)) - 1); cols <= lanes && width < cols && width*int64(x.Type.Size()) >= vectorBytes {
+		k.what, k.n = "folded "+k.what, cols
+		p.step(k, func(w *writer) { w.acc = acc; w.foldedRow(combine, y.Type, width, cols-width) }, rows*width, width, slots, uint64(r.pitch))
+		return
+	}
 	if cols <= lanes {
 		p.shortRows(k, func(w *writer, address string) { w.acc = acc; w.shortRow(combine, y.Type, address) }, r, slots)
 		return
@@ -155,6 +160,20 @@ func (w *writer) shortRow(combine string, out isa.Type, address string) {
 	w.line("  ldg.%v z, x[%s]", w.t, address)
 	w.widen("z")
 	w.line("  block_reduce_%s.%v z, z", combine, w.acc)
+	w.first("row", out)
+}
+
+// foldedRow reduces a row of which each of width lanes has an element, and the first ones have
+// one more, so far behind it that these two are combined first. Since width is a power of two,
+// and fills a vector, what follows stays in registers: blocks of other widths halve an array.
+func (w *writer) foldedRow(combine string, out isa.Type, width, more int64) {
+	w.line("program reduce_%s_folded\nslot x %v\nslot y %v", combine, w.t, out)
+	w.shortPlace("at")
+	w.line("  ldg.%v z, x[at]", w.t)
+	w.widen("z")
+	w.line("  set.ge.u32 p, q, %d\n  bra over, p\n  add.u64 at, at, %d\n  ldg.%v more, x[at]", more, width*w.step*int64(w.t.Size()), w.t)
+	w.widen("more")
+	w.line("  %s.%v z, z, more\nover:\n  block_reduce_%[1]s.%[2]v z, z", combine, w.acc)
 	w.first("row", out)
 }
 
