@@ -22,7 +22,7 @@ const (
 	columnBytes = 512     // fill these
 	fewRounds   = 2       // elements of each partial, at most, that take no loop
 	tileBytes   = 4096    // of a row's stretch that the lanes of a block do, at most
-	farBytes    = 2048    // of it that a block, and one partial of all lanes, have at least, where
+	farBytes    = 2048    // of it, at least, a block has, and one partial of all lanes as many as the tile, where
 	readRows    = 8       // so many rows are read side by side, and
 	mostLoads   = 128     // elements, at most, are a lane's, or it has leastEach
 	maxWide     = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
@@ -57,7 +57,7 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 	w.partials, w.each = min(int64(1)<<bits.Len64(uint64(rows-1)), lanes), columnEach
 	size := int64(x.Type.Size())
 	stretch := w.partials / columnEach * cols * size
-	long := min(stretch, isa.MaxBlockLanes*size) >= farBytes
+	long := stretch >= tileBytes && isa.MaxBlockLanes*size >= farBytes
 	if stretch < columnBytes || long && min(rows, chunk)/w.partials*columnEach > mostLoads {
 		w.each = leastEach
 	}

@@ -386,8 +386,8 @@ func TestColumns(t *testing.T) {
 		{all[:1], isa.BF16, isa.BF16, 2, 780, 40},
 		{all[:3], isa.F32, isa.F32, 1, 2400, 70},
 		{all[:1], isa.F64, isa.F64, 2, 8300, 20},
-		{all[:1], isa.F16, isa.F16, 1, 4608, 40},
-		{all[:1], isa.I16, isa.I64, 1, 1300, 50},
+		{all[:1], isa.F16, isa.F16, 1, 4608, 80},
+		{all[:1], isa.I16, isa.I64, 1, 1300, 70},
 	} {
 		for _, op := range c.ops {
 			if number++; brief.Skips(number, 3) {
