@@ -44,6 +44,9 @@ func (g *gen) loadLinear(n *ir.Node) {
 		return
 	}
 	m.indexed, m.scale, m.disp = true, uint8(size), int32(g.u*g.lanes*size)
+	if inOrder(n) {
+		g.askPage(m)
+	}
 	if g.regSize(t) < 4 {
 		g.set(n.Result(), g.loadPacked(t, m, 0))
 		return
@@ -69,6 +72,9 @@ func (g *gen) storeLinear(n *ir.Node) {
 		g.places[n] = g.address(n)
 	}
 	m := &mref{base: g.places[n], indexed: true, scale: uint8(size), disp: int32(g.u * g.lanes * size)}
+	if inOrder(n) {
+		g.askPage(m)
+	}
 	g.storeAs(t, m, v)
 	if g.u == g.hi-1 {
 		g.flush(n)

@@ -19,6 +19,7 @@
 //	apart.go    numbers of 64 bits that the launch shares, where lanes have none
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	halved.go   vectors of half the length, where a processor does long ones as two
+//	pages.go    pages that loops will come to, of which they ask where they lie
 //	control.go  branches and loops, by masks; joint.go: by all groups together
 //	inplace.go  results of branches in the registers of what they take the place of
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them

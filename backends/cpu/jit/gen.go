@@ -53,6 +53,7 @@ type shape struct {
 	single uint64
 	stream bool // results go past the caches
 	halved bool // with vectors of half the length
+	pages  bool // pages that it will come to are asked for
 	head   bool // lanes up to a line of the first result are done first
 	// block is 0 where lanes are taken as they come. Else the code is for blocks
 	// that are rows of at most so many lanes, a power of two; whole: just so many.
@@ -521,6 +522,12 @@ func (g *gen) begin(groups int) {
 func (g *gen) body(groups int, m vreg) {
 	g.begin(groups)
 	g.m, g.lo, g.hi = m, 0, groups
+	g.u = 0
+	for i := range g.p.fn.Slots {
+		if (g.p.reads|g.p.writes)>>i&1 != 0 && g.shape.single>>i&1 == 0 {
+			g.askPage(g.element(i, g.p.fn.SlotTypes[i].Size()))
+		}
+	}
 	end := g.asm.NewLabel()
 	g.region(g.p.fn.Body, end)
 	g.bind(end)

@@ -150,11 +150,19 @@ const (
 
 // estimate gives the time that a lane takes, +Inf if nothing bounds it.
 func (r *run) estimate() float64 {
+	ns, bytes := r.costs()
+	if bytes*float64(r.lanes) > farBytes {
+		return ns + farNanoseconds*bytes
+	}
+	return ns + nearNanoseconds*bytes
+}
+
+// costs gives the time that a lane computes, +Inf if nothing bounds it, and the bytes that it moves.
+func (r *run) costs() (ns, bytes float64) {
 	steps, bounded := r.k.cost.Of(r.lanes, r.l.Params)
 	if !bounded {
-		return math.Inf(1)
+		return math.Inf(1), 0
 	}
-	bytes := 0.0
 	for i := range r.views {
 		each := float64(r.views[i].size)
 		if r.k.p.bytes { // a lane may go over many elements
@@ -163,11 +171,7 @@ func (r *run) estimate() float64 {
 		}
 		bytes += each
 	}
-	ns := steps / float64(r.lanes) * r.k.stepNanoseconds(r.width > 0)
-	if bytes*float64(r.lanes) > farBytes {
-		return ns + farNanoseconds*bytes
-	}
-	return ns + nearNanoseconds*bytes
+	return steps / float64(r.lanes) * r.k.stepNanoseconds(r.width > 0), bytes
 }
 
 // prepare sets the run up for a launch, in which rows of at least so many lanes may be
@@ -244,6 +248,7 @@ func (r *run) prepare(l *backends.Launch, least uint64) bool {
 	s.head = r.begins()
 	s.stream = r.streams(s.head)
 	s.halved = !s.stream && r.shortens()
+	s.pages = r.asksPages()
 	v, err := k.variant(nil, s)
 	r.v = v
 	return err == nil

@@ -1,0 +1,81 @@
+package jit
+
+import (
+	"slices"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// A processor fetches by itself what is read in order, but only to the end of a page, and it
+// knows where some thousands of pages lie. Who comes to another waits until that is looked up,
+// and then until the fetching has begun anew. So what goes through more pages than those asks,
+// once a round, for the first line of the page that it will come to: by then the page is known.
+// Measured on a Zen 4 with pages of 4 KB, loops in C read memory at 31 GB/s that way and at 22
+// without, what the third cache holds of 32 MB at 60 and 41; with huge pages at 36 either way.
+// A line in each page is as good as the lines of all rounds, and what results go past the caches
+// to needs no more than that. To ask for each line that is come to, at any distance, gains nothing.
+const (
+	pageAhead = 16 << 10
+	pageBytes = 4 << 10
+	manyPages = 12 << 20 // bytes of a launch's memory, from which on there are so many pages
+)
+
+// asksPages reports whether a launch goes through so much memory, and does not compute for longer
+// than that takes: who waits for nothing has no time to ask.
+func (r *run) asksPages() bool {
+	total := int64(0)
+	for i := range r.views {
+		switch w := &r.views[i]; {
+		case r.k.p.bytes:
+			total += r.l.Slots[i].Bytes
+		case (r.k.p.reads|r.k.p.writes)>>i&1 != 0 && w.access != single:
+			total += int64(r.lanes) * w.size
+		}
+	}
+	if total <= manyPages {
+		return false
+	}
+	ns, bytes := r.costs()
+	return ns < farNanoseconds*bytes
+}
+
+// askPage asks for the page that the groups' access at m will come to.
+func (g *gen) askPage(m *mref) {
+	if !g.shape.pages || g.u != g.lo || g.m != 0 {
+		return
+	}
+	ahead := *m
+	ahead.disp += pageAhead
+	g.add(inst{mem: &ahead, inner: true, emit: func(e *encoder, in *inst) {
+		e.Lea(x86.RAX, e.memory(in.mem, x86.RAX))
+		e.OpImm(x86.AND, x86.W64, x86.RAX, -pageBytes)
+		e.PrefetchL2(x86.At(x86.RAX, 0))
+	}})
+}
+
+// inOrder reports whether rounds of a loop go from page to page by an access: its offset is what
+// the loop carries, maybe with something added to it, and grows by no more than a page a round.
+func inOrder(n *ir.Node) bool {
+	v := n.Args[n.AddrArgs()-1]
+	for v.Node != nil && slices.Contains([]ir.Op{ir.Op(isa.ADD), ir.Op(isa.CVT), ir.Op(isa.MIN)}, v.Node.Op) { // as unsigned offsets are made signed
+		a := v.Node.Args
+		if v = a[0]; v.Param == nil && len(a) > 1 && a[1].Param != nil {
+			v = a[1]
+		}
+	}
+	if v.Param == nil || int(v.Index) >= len(v.Param.Yield) {
+		return false
+	}
+	next := v.Param.Yield[v.Index].Node
+	if next == nil || next.Op != ir.Op(isa.ADD) {
+		return false
+	}
+	for i, a := range next.Args {
+		if c, ok := a.Const(); ok && next.Args[1-i] == v {
+			return c <= pageBytes
+		}
+	}
+	return false
+}
