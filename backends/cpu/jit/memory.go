@@ -213,7 +213,7 @@ func (g *gen) storeAs(t isa.Type, m *mref, v vreg) {
 		g.storeNarrow(t, m, v)
 		return
 	}
-	in := inst{vl: g.vl(g.regSize(t)), mem: m}
+	in, past := inst{vl: g.vl(g.regSize(t)), mem: m}, g.shape.stream && g.m == 0
 	switch {
 	case size == 1:
 		in.f = x86.DB
@@ -223,10 +223,15 @@ func (g *gen) storeAs(t isa.Type, m *mref, v vreg) {
 		in.f, v = x86.DW, g.toBits(t, v)
 	case !g.t.evex && g.m != 0:
 		in.f, in.a = pair{x86.MaskStoreD, x86.MaskStoreQ}.of(size), g.narrowMask(size, g.m)
-	case g.shape.stream && g.m == 0:
+	case past:
 		in.f = x86.StoreNTPS
 	default:
 		in.f = pair{x86.StoreUPS, x86.StoreUPD}.of(size)
+	}
+	if past && size < 4 && !g.partial(size) { // those that narrow have no form past the caches
+		d := g.newReg(classVec)
+		g.add(inst{f: in.f, vl: in.vl, d: d, b: v})
+		in.f, in.vl, v = x86.StoreNTPS, g.lanes*size, d
 	}
 	if g.t.evex {
 		in.k = g.m

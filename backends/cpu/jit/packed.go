@@ -312,6 +312,8 @@ func (g *gen) storePacked(size int, m *mref, v vreg) {
 		in.f, in.k = pair{x86.StoreB, x86.StoreW}.of(4*size), g.m
 	case g.partial(size):
 		in.f = x86.StoreQE
+	case g.shape.stream:
+		in.f = x86.StoreNTPS
 	}
 	g.store(in, v)
 }

@@ -275,8 +275,6 @@ func (r *run) streams(head bool) bool {
 			continue
 		}
 		switch {
-		case w.size < 4:
-			return false
 		case head && !w.alike(&r.views[p.head()]):
 			return false
 		case !head && (w.base%uintptr(r.k.t.bytes) != 0 || r.row > 0 && !r.inLines(w)):
