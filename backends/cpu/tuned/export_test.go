@@ -7,5 +7,12 @@ func SetKept(n int64) func() {
 	return func() { keptElements = before }
 }
 
+// SetPastCaches sets from how many bytes on exponentials go past the caches, and returns what sets it back.
+func SetPastCaches(n int64) func() {
+	before := pastCaches
+	pastCaches = n
+	return func() { pastCaches = before }
+}
+
 // ForgetPrograms forgets the programs that were made.
 func ForgetPrograms() { programs.Clear() }

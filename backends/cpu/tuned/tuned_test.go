@@ -308,6 +308,20 @@ func TestSoftmaxInParts(t *testing.T) {
 	}
 }
 
+// Exponentials of long rows that no cache holds have a pass of their own.
+func TestSoftmaxPastCaches(t *testing.T) {
+	brief.Alone(t)
+	r := rand.New(rand.NewPCG(15, 16))
+	defer tuned.SetPastCaches(0)()
+	for _, ty := range []isa.Type{isa.BF16, isa.F16, isa.F32, isa.F64} {
+		for _, rows := range []int64{1, 3} {
+			for _, cols := range []int64{32_769, 66_000} {
+				agrees(t, r, kernels.Softmax, ty, rows, cols, true)
+			}
+		}
+	}
+}
+
 // Exponentials of long rows that an output of 16 bits has no room for are bounded; those that
 // it keeps itself are not.
 func TestRoomForLongRows(t *testing.T) {
