@@ -19,7 +19,7 @@ import (
 const (
 	pageAhead = 16 << 10
 	pageBytes = 4 << 10
-	manyPages = 12 << 20 // bytes of a launch's memory, from which on there are so many pages
+	manyPages = 16 << 20 // bytes of a launch's memory, from which on there are so many pages
 )
 
 // asksPages reports whether a launch goes through so much memory, and does not compute for longer
