@@ -216,31 +216,47 @@ func (g *gen) results(c *collective, x vreg) vreg {
 	return x
 }
 
-// scanInRegisters takes what is less than a group before from the group and the
-// one before it, as they were a step before; then whole groups.
+// scanInRegisters goes over the groups once. What is less than a group before is taken
+// from the group and the one before it, as they were a step before; whole groups from
+// those that a step wants yet, which stay in registers, and in the last step, which would
+// want half of all, from the results.
 func (g *gen) scanInRegisters(c *collective, groups int) {
 	size := g.regSize(c.t)
 	array := func(q int) *mref { return &mref{fixed: regArgs, disp: c.at + int32(q*g.lanes*size)} }
-	x := make([]vreg, groups)
-	before := map[int]vreg{} // by step
-	for q := range x {
-		x[q] = g.loadVector(size, array(q))
+	inGroup := map[int]vreg{} // by step: the group before
+	wholes := map[int][]vreg{}
+	results := make([]vreg, groups)
+	for q := range groups {
+		x := g.loadVector(size, array(q))
 		for w := 1; w < g.lanes; w *= 2 {
-			left := before[w]
+			left := inGroup[w]
 			if q == 0 {
 				left = c.none
 			}
-			before[w] = x[q]
-			x[q] = g.combine(c.op, c.t, g.op2Imm(pair{x86.AlignD, x86.AlignQ}.of(size), size, x[q], left, uint8(g.lanes-w)), x[q])
+			inGroup[w] = x
+			x = g.combine(c.op, c.t, g.op2Imm(pair{x86.AlignD, x86.AlignQ}.of(size), size, x, left, uint8(g.lanes-w)), x)
 		}
-	}
-	for w := 1; w < groups; w *= 2 {
-		for q := groups - 1; q >= w; q-- {
-			x[q] = g.combine(c.op, c.t, x[q-w], x[q])
+		for w := 1; w < groups; w *= 2 {
+			before := vreg(0)
+			switch {
+			case q < w:
+			case 2*w < groups:
+				before = wholes[w][q-w]
+			case results[q-w] != 0:
+				before = results[q-w]
+			default:
+				before = g.loadVector(size, array(q-w))
+			}
+			wholes[w] = append(wholes[w], x)
+			if before != 0 {
+				x = g.combine(c.op, c.t, before, x)
+			}
 		}
-	}
-	for q := range x {
-		g.storeVector(size, array(q), g.results(c, x[q]))
+		r := g.results(c, x)
+		if r != x { // the array has what is no operand
+			results[q] = x
+		}
+		g.storeVector(size, array(q), r)
 	}
 }
 
