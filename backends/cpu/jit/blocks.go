@@ -313,11 +313,17 @@ func (g *gen) blockLoop() {
 		e.Op(x86.CMP, x86.W64, regCount, x86.RAX)
 		e.CMov(x86.A, x86.W64, regCount, x86.RAX)
 	})
-	for i := range g.p.blocks.segments {
-		g.segment(i)
-		if g.err != nil {
-			return
+	for i, s := range g.p.blocks.segments {
+		if s.meet != nil && g.goesAlong(i) {
+			g.along(i)
+			break
 		}
+		if g.segment(i); g.err != nil {
+			break
+		}
+	}
+	if g.err != nil {
+		return
 	}
 	for i, base := range g.bases {
 		if !g.p.fn.Slots[i].Indexed || g.shape.single>>i&1 != 0 {
@@ -529,6 +535,20 @@ func (g *gen) weigh(s *segment) (w weight) {
 	return w
 }
 
+// inputsOf has what a segment uses of earlier ones, for the group at hand.
+func (g *gen) inputsOf(s *segment) {
+	for _, v := range s.inputs {
+		switch {
+		case g.shared[v.ID] != 0 || g.vals[g.u][v.ID] != 0:
+		case g.linear(v) == nil:
+			g.set(v, g.loadArray(v))
+			g.prepareDivisor(v)
+		case g.lin[v.ID].vec:
+			g.set(v, g.materialize(v))
+		}
+	}
+}
+
 // segmentGroups writes a segment for some groups, of which m masks the lanes
 // that there are, and the array alive, if there is one, those that have not left.
 func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vreg) {
@@ -541,17 +561,7 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 		g.m = g.loadMask(alive)
 	}
 	for g.u = range groups {
-		for _, v := range s.inputs {
-			if g.shared[v.ID] != 0 {
-				continue
-			}
-			if g.linear(v) == nil {
-				g.set(v, g.loadArray(v))
-				g.prepareDivisor(v)
-			} else if g.lin[v.ID].vec {
-				g.set(v, g.materialize(v))
-			}
-		}
+		g.inputsOf(s)
 	}
 	g.u = 0
 	r := &ir.Region{Nodes: s.nodes}

@@ -216,47 +216,16 @@ func (g *gen) results(c *collective, x vreg) vreg {
 	return x
 }
 
-// scanInRegisters goes over the groups once. What is less than a group before is taken
-// from the group and the one before it, as they were a step before; whole groups from
-// those that a step wants yet, which stay in registers, and in the last step, which would
-// want half of all, from the results.
+// scanInRegisters goes over the groups once.
 func (g *gen) scanInRegisters(c *collective, groups int) {
-	size := g.regSize(c.t)
-	array := func(q int) *mref { return &mref{fixed: regArgs, disp: c.at + int32(q*g.lanes*size)} }
-	inGroup := map[int]vreg{} // by step: the group before
-	wholes := map[int][]vreg{}
-	results := make([]vreg, groups)
+	size, r := g.regSize(c.t), newRunning(c, groups)
 	for q := range groups {
-		x := g.loadVector(size, array(q))
-		for w := 1; w < g.lanes; w *= 2 {
-			left := inGroup[w]
-			if q == 0 {
-				left = c.none
-			}
-			inGroup[w] = x
-			x = g.combine(c.op, c.t, g.op2Imm(pair{x86.AlignD, x86.AlignQ}.of(size), size, x, left, uint8(g.lanes-w)), x)
+		x := g.goOn(r, q, g.loadVector(size, g.group(c, q)))
+		kept := g.results(c, x)
+		if r.own[q] = x; kept == x {
+			r.own[q] = 0
 		}
-		for w := 1; w < groups; w *= 2 {
-			before := vreg(0)
-			switch {
-			case q < w:
-			case 2*w < groups:
-				before = wholes[w][q-w]
-			case results[q-w] != 0:
-				before = results[q-w]
-			default:
-				before = g.loadVector(size, array(q-w))
-			}
-			wholes[w] = append(wholes[w], x)
-			if before != 0 {
-				x = g.combine(c.op, c.t, before, x)
-			}
-		}
-		r := g.results(c, x)
-		if r != x { // the array has what is no operand
-			results[q] = x
-		}
-		g.storeVector(size, array(q), r)
+		g.storeVector(size, g.group(c, q), kept)
 	}
 }
 

@@ -19,29 +19,29 @@ const (
 
 // narrowSums appends the steps of columnSums for such columns.
 func (p *plan) narrowSums(x, y kernels.Binding, matrices, rows, cols int64) {
-	chunks := (rows + kernels.ScanChunk - 1) / kernels.ScanChunk
-	whole := chunks - 1 // chunks before the last
-	lanes := min(int64(1)<<bits.Len64(uint64(rows-1)), kernels.ScanChunk)
-	launch := func(what string, write func(w *writer), block, first int64, slots ...kernels.Binding) {
-		k := key{what: what, t: slots[0].Type, out: y.Type, n: block<<8 | cols, exact: len(slots) > 2}
-		p.step(k, write, matrices*(chunks-first)*block, block, slots, uint64(rows), uint64(first), uint64(chunks-first), uint64(whole))
+	whole := (rows - 1) / kernels.ScanChunk // chunks before the last
+	last := rows - whole*kernels.ScanChunk
+	launch := func(what string, write func(w *writer), block, first, chunks int64, slots ...kernels.Binding) {
+		k := key{what: what, t: slots[0].Type, out: y.Type, n: block<<8 | cols, exact: len(slots) > 2, once: first == whole && last < block}
+		p.step(k, write, matrices*chunks*block, block, slots, uint64(rows), uint64(first), uint64(chunks), uint64(whole))
 	}
 	joined := joinLanes(cols)
-	scan := func(totals bool) func(w *writer) {
-		return func(w *writer) { w.narrowScan(y.Type, lanes, cols, totals) }
+	scan := func(lanes int64, all, totals bool) func(w *writer) {
+		return func(w *writer) { w.narrowScan(y.Type, lanes, cols, all, totals) }
 	}
+	lanes := int64(1) << bits.Len64(uint64(last-1))
+	launch("narrow scan", scan(lanes, lanes == last, false), lanes, whole, 1, x, y)
 	if whole == 0 {
-		launch("narrow scan", scan(false), lanes, 0, x, y)
 		return
 	}
 	totals := p.room(y.Type, matrices*whole*joined)
-	launch("narrow scan", scan(true), lanes, 0, x, y, totals)
+	launch("narrow scan", scan(kernels.ScanChunk, true, true), kernels.ScanChunk, 0, whole, x, y, totals)
 	before := totals
 	if whole > 1 {
 		before = p.room(y.Type, matrices*whole*joined)
 		p.columnSums(totals, before, matrices, whole, joined)
 	}
-	launch("narrow join", func(w *writer) { w.narrowJoin(y.Type, cols) }, joined, 1, before, y)
+	launch("narrow join", func(w *writer) { w.narrowJoin(y.Type, cols) }, joined, 1, whole, before, y)
 }
 
 // joinLanes is how many lanes add to a chunk's sums: a vector of f32, or as many as have
@@ -59,7 +59,7 @@ func joinLanes(cols int64) int64 {
 func (w *writer) narrowPlace(lanes, cols int64) {
 	w.line("param rows u64\nparam first u32    ; chunk\nparam chunks u32\nparam whole u32     ; chunks with totals in a matrix\nblock %d", lanes)
 	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 rows, rows\n  ldp.u32 first, first\n  ldp.u32 chunks, chunks\n  ldp.u32 whole, whole")
-	w.line("  rem.u32 chunk, b, chunks\n  div.u32 matrix, b, chunks\n  add.u32 chunk, chunk, first\n  set.lt.u32 sums, chunk, whole")
+	w.line("  rem.u32 chunk, b, chunks\n  div.u32 matrix, b, chunks\n  add.u32 chunk, chunk, first")
 	w.line("  cvt.u64.u32 chunk, chunk\n  cvt.u64.u32 matrix, matrix\n  cvt.u64.u32 whole, whole\n  cvt.u64.u32 lane, q")
 	w.line("  mul.u64 top, chunk, %d\n  sub.u64 len, rows, top\n  min.u64 len, len, %[1]d\n  cvt.u32.u64 left, len", kernels.ScanChunk)
 	w.line("  mad.u64 at, matrix, rows, top\n  add.u64 at, at, lane\n  mul.u64 at, at, %d\n  mad.u64 of, matrix, whole, chunk\n  mul.u64 of, of, %[1]d", cols)
@@ -71,7 +71,7 @@ func (w *writer) offset(to, elements string, t isa.Type) {
 }
 
 // narrowScan finds the sums in a chunk, and its totals if asked for.
-func (w *writer) narrowScan(acc isa.Type, lanes, cols int64, totals bool) {
+func (w *writer) narrowScan(acc isa.Type, lanes, cols int64, all, totals bool) {
 	w.acc = acc
 	w.line("program narrow_scan\nslot x %v\nslot y %v", w.t, acc)
 	if totals {
@@ -83,7 +83,7 @@ func (w *writer) narrowScan(acc isa.Type, lanes, cols int64, totals bool) {
 	for j := range cols {
 		w.line("  mov.%v z%d, %s", acc, j, kernels.Identity("add", acc))
 	}
-	w.inside(lanes, func() {
+	w.inside(all, func() {
 		for j := range cols {
 			w.line("  ldg.%v z%d, x[from + %d]", w.t, j, j*int64(w.t.Size()))
 			w.widen(fmt.Sprintf("z%d", j))
@@ -92,9 +92,9 @@ func (w *writer) narrowScan(acc isa.Type, lanes, cols int64, totals bool) {
 	for j := range cols {
 		w.line("  block_scan_add.%v z%d, z%[2]d", acc, j)
 	}
-	w.inside(lanes, func() { w.narrowStore(acc, cols) })
+	w.inside(all, func() { w.narrowStore(acc, cols) })
 	if totals {
-		w.line("  not.pred sums, sums\n  bra end, sums\n  set.ne.u32 other, q, %d\n  bra end, other", lanes-1)
+		w.line("  set.ne.u32 other, q, %d\n  bra end, other", lanes-1)
 		w.line("  mul.u64 of, of, %d", joinLanes(cols)/cols)
 		w.offset("of", "of", acc)
 		for j := range joinLanes(cols) {
