@@ -65,7 +65,11 @@ func (g *gen) storeLinear(n *ir.Node) {
 	size := t.Size()
 	v := g.val(n.Args[n.AddrArgs()])
 	if _, step := g.stepOf(n); step != int64(size) {
-		g.storeApart(n, v)
+		if s := g.sides[n]; s != nil && g.m == 0 {
+			g.storeSide(s, n)
+		} else {
+			g.storeApart(n, v, 0)
+		}
 		return
 	}
 	if g.u == g.lo {

@@ -290,6 +290,7 @@ func (g *gen) forBlocks() {
 	g.steps = map[poolKey]x86.Label{}
 	g.places, g.begins, g.flags = map[*ir.Node]vreg{}, map[*ir.Node]vreg{}, map[*ir.Node]int32{}
 	g.combs = map[[2]int]*comb{}
+	g.sides, g.weaves = map[*ir.Node]*sides{}, map[[2]int]*weave{}
 	g.early = map[*ir.Node]bool{}
 	g.arrays = map[*ir.Value]int32{}
 }
@@ -313,13 +314,13 @@ func (g *gen) blockLoop() {
 		e.Op(x86.CMP, x86.W64, regCount, x86.RAX)
 		e.CMov(x86.A, x86.W64, regCount, x86.RAX)
 	})
-	for i, s := range g.p.blocks.segments {
-		if s.meet != nil && g.goesAlong(i) {
-			g.along(i)
-			break
-		}
-		if g.segment(i); g.err != nil {
-			break
+	for i := 0; i < len(g.p.blocks.segments) && g.err == nil; {
+		if n := g.goesAlong(i); n > 0 {
+			g.along(i, n)
+			i += n
+		} else {
+			g.segment(i)
+			i++
 		}
 	}
 	if g.err != nil {

@@ -27,7 +27,8 @@
 //	            segments; access.go: their memory; spaced.go: that which lies apart;
 //	            slots.go: where slots are, kept in registers in loops
 //	soon.go     puts what adds up what loops leave right behind them
-//	collective.go  what the lanes of a block come to together
+//	collective.go  what the lanes of a block come to together; running.go: scans by which each
+//	            group goes from its loads to its stores; interleaved.go: stores side by side
 //	lir.go      instructions on virtual registers, which those write
 //	tidy.go     joins copies with what they copy, and leaves out what nothing reads
 //	fold.go     makes loads operands of what they are for
@@ -93,7 +94,8 @@
 // one. Groups that share a loop with the same rounds do it together, up to 32, so
 // that a sum's partials stay in registers and memory is read in its own order.
 //
-// A scan works in such an array, from its end to its start, once for each distance.
+// A scan works in such an array: with AVX2 from its end to its start, once for each distance,
+// with AVX-512 group by group, and what is between scans with it where that is straight.
 //
 // Lanes that meet within a branch or a loop, shared memory and atomics are declined, as are launches of such programs whose blocks have more than one row.
 //

@@ -90,6 +90,8 @@ type gen struct {
 	begins map[*ir.Node]vreg // of spaced loads
 	combs  map[[2]int]*comb
 	flags  map[*ir.Node]int32
+	sides  map[*ir.Node]*sides
+	weaves map[[2]int]*weave
 	early  map[*ir.Node]bool // nodes whose heads are computed already
 	arrays map[*ir.Value]int32
 	alive  int32 // where the masks of lanes that have not left are; 0: all are there

@@ -28,6 +28,7 @@ func (g *gen) straight(nodes []*ir.Node) (count int) {
 		count++
 	}
 	nodes = nodes[:count]
+	g.sidesOf(nodes)
 	if count > longStretch && len(g.t.files[classVec]) >= manyVectors {
 		for from := g.lo; from < g.hi; from += interleaved {
 			for _, n := range nodes {

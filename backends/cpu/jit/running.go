@@ -1,6 +1,8 @@
 package jit
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -61,41 +63,50 @@ func (g *gen) goOn(r *running, q int, x vreg) vreg {
 	return x
 }
 
-// goesAlong reports whether the segments from number i on are such a program.
-func (g *gen) goesAlong(i int) bool {
+// writtenAlong is how many groups of scans go along.
+const writtenAlong = 128
+
+// goesAlong returns how many segments from number i on are such a program, or its
+// beginning up to a barrier; 0 if they are not.
+func (g *gen) goesAlong(i int) int {
 	segments := g.p.blocks.segments[i:]
-	if !g.t.evex || !g.shape.whole || g.alive != 0 || g.shape.block/g.lanes*g.p.blocks.scans > writtenOut {
-		return false
+	end := slices.IndexFunc(segments, func(s segment) bool { return s.meet == nil || !scans(s.meet.Op.Inst()) })
+	if end == 0 || !g.t.evex || !g.shape.whole || g.alive != 0 || g.shape.block/g.lanes*end > writtenAlong {
+		return 0
 	}
+	if m := segments[end].meet; m != nil && m.Op != ir.Op(isa.BAR_SYNC) {
+		return 0
+	}
+	segments = segments[:end+1]
 	var loads []*ir.Node // that come before lanes meet
 	for k := range segments {
-		s, last := &segments[k], k == len(segments)-1
-		if s.escapes || last != (s.meet == nil) || !last && !scans(s.meet.Op.Inst()) {
-			return false
+		s, last := &segments[k], k == end
+		if s.escapes || !last && g.p.blocks.last[s.meet.Result().ID] > i+end {
+			return 0
 		}
 		for _, n := range s.nodes {
 			switch {
 			case n.Op == ir.Const:
 			case !n.Op.IsInst():
-				return false
+				return 0
 			case n.Mem.Mode == 0:
 				if row, _ := isa.Lookup(n.Op.Inst()); row.Effect&^(isa.Pure|isa.Structural|isa.MayFault) != 0 {
-					return false
+					return 0
 				}
 			case !g.p.linearAccess(g.lin, n):
-				return false
+				return 0
 			case n.Op == ir.Op(isa.LDG) && !last:
 				loads = append(loads, n)
 			case n.Op == ir.Op(isa.STG):
 				if !last || !g.apartFrom(n, loads) {
-					return false
+					return 0
 				}
 			case n.Op != ir.Op(isa.LDG):
-				return false
+				return 0
 			}
 		}
 	}
-	return true
+	return end + 1
 }
 
 // apartFrom reports whether lanes store what no other lane loads, even if it is to the same
@@ -107,7 +118,7 @@ func (g *gen) apartFrom(store *ir.Node, loads []*ir.Node) bool {
 			continue
 		}
 		between := max(store.Mem.Offset-l.Mem.Offset, l.Mem.Offset-store.Mem.Offset)
-		if step <= 0 || store.Type != l.Type || store.Args[store.AddrArgs()-1] != l.Args[l.AddrArgs()-1] || between > step-int64(l.Type.Size()) {
+		if step <= 0 || !l.Mem.HasOff || g.moved(store) != g.moved(l) || store.Args[store.AddrArgs()-1] != l.Args[l.AddrArgs()-1] || between > step-int64(l.Type.Size()) {
 			return false
 		}
 	}
@@ -115,8 +126,8 @@ func (g *gen) apartFrom(store *ir.Node, loads []*ir.Node) bool {
 }
 
 // along writes them.
-func (g *gen) along(i int) {
-	segments := g.p.blocks.segments[i:]
+func (g *gen) along(i, count int) {
+	segments := g.p.blocks.segments[i : i+count]
 	groups := g.shape.block / g.lanes
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Op(x86.XOR, x86.W32, regIndex, regIndex) })
 	g.begin(groups)
@@ -127,7 +138,8 @@ func (g *gen) along(i int) {
 			if u == 0 {
 				g.headsOf(s)
 				g.shareOf(s)
-				if s.meet != nil {
+				g.sidesOf(s.nodes)
+				if k < count-1 {
 					scans[k] = newRunning(g.collective(s.meet), groups)
 				}
 			}
@@ -137,6 +149,11 @@ func (g *gen) along(i int) {
 				g.work.Step(16)
 				if g.straightNode(n); g.err != nil {
 					return
+				}
+				for _, v := range n.Results {
+					if g.linear(v) == nil && g.shared[v.ID] == 0 && g.p.blocks.last[v.ID] >= i+count {
+						g.storeArray(v, g.vals[u][v.ID])
+					}
 				}
 			}
 			if r := scans[k]; r != nil {

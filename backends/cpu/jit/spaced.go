@@ -183,8 +183,9 @@ func (g *gen) scattered(t isa.Type, step int64) func(e *encoder, v x86.Reg) {
 }
 
 // storeApart stores a group's elements that do not lie side by side: with one check for
-// all where all lanes run and they are not far apart.
-func (g *gen) storeApart(n *ir.Node, v vreg) {
+// all where all lanes run and they are not far apart. It does nothing if done is something
+// else than 0.
+func (g *gen) storeApart(n *ir.Node, v, done vreg) {
 	head, step := g.stepOf(n)
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, g.u*g.lanes
 	size, w := g.regSize(t), x86.Width(t.Size())
@@ -193,16 +194,27 @@ func (g *gen) storeApart(n *ir.Node, v vreg) {
 	if g.same(n.Args[n.AddrArgs()]) { // maybe in fewer elements than there are lanes
 		from = x86.At(regArgs, scratch(2))
 	}
-	near := g.m == 0 && spaced(step, t.Size())
+	near := g.m == 0 && spaced(step, t.Size()) && done == 0
 	var scattered func(e *encoder, v x86.Reg)
 	if near && from.Index != x86.None && g.t.evex && g.permuted(t, step) {
 		scattered = g.scattered(t, step)
 	}
-	g.inner(0, head.reg, g.m, bits, func(e *encoder, in *inst) {
+	mask := g.m
+	if done != 0 { // by all lanes
+		mask = done
+	}
+	g.inner(0, head.reg, mask, bits, func(e *encoder, in *inst) {
+		slow, over := e.NewLabel(), e.NewLabel()
+		lanesOf := in.b
+		if done != 0 {
+			r := e.gpr(in.b, x86.RAX)
+			e.Test(x86.W64, r, r)
+			e.Jcc(x86.NE, over)
+			lanesOf = 0
+		}
 		if scattered == nil {
 			e.spread(in.c, 2, vl)
 		}
-		slow, done := e.NewLabel(), e.NewLabel()
 		if near {
 			e.headOrZero(x86.RAX, head)
 			e.Lea(x86.RCX, x86.At(regIndex, int32(group)))
@@ -220,13 +232,13 @@ func (g *gen) storeApart(n *ir.Node, v vreg) {
 			} else {
 				e.oneByOne(from, lanes, int32(step), x86.Width(size), w)
 			}
-			e.Jmp(done)
+			e.Jmp(over)
 			e.Bind(slow)
 			if scattered != nil {
 				e.spread(in.c, 2, vl)
 			}
 		}
-		e.eachLane(in.b, lanes, func() {
+		e.eachLane(lanesOf, lanes, func() {
 			stray, next := e.NewLabel(), e.NewLabel()
 			e.laneOffsetOf(head, step, int32(group))
 			e.checked(n, p, stray)
@@ -238,7 +250,7 @@ func (g *gen) storeApart(n *ir.Node, v vreg) {
 			e.note(n, isa.FaultAccess, int32(group), true)
 			e.Bind(next)
 		})
-		e.Bind(done)
+		e.Bind(over)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // it, which add it to the chunk's sums: they collect nothing.
 const (
 	narrowColumns = 4
-	narrowBytes   = 16 // of a matrix's row
+	narrowBytes   = 32 // of a matrix's row
 )
 
 // narrowSums appends the steps of columnSums for such columns.
@@ -94,11 +94,13 @@ func (w *writer) narrowScan(acc isa.Type, lanes, cols int64, all, totals bool) {
 	}
 	w.inside(all, func() { w.narrowStore(acc, cols) })
 	if totals {
-		w.line("  set.ne.u32 other, q, %d\n  bra end, other", lanes-1)
-		w.line("  mul.u64 of, of, %d", joinLanes(cols)/cols)
+		w.line("  bar_sync 0\n  set.ge.u32 other, q, %d\n  bra end, other", cols)
+		w.line("  mul.u64 back, lane, %d\n  sub.u64 last, at, back\n  mul.u64 of, of, %d\n  add.u64 of, of, lane", cols-1, joinLanes(cols)/cols)
+		w.offset("last", "last", acc)
 		w.offset("of", "of", acc)
-		for j := range joinLanes(cols) {
-			w.line("  stg.%v z%d, totals[of + %d]", acc, j%cols, j*int64(acc.Size()))
+		w.line("  ldg.%v z, y[last + %d]", acc, (lanes-1)*cols*int64(acc.Size()))
+		for j := int64(0); j < joinLanes(cols); j += cols {
+			w.line("  stg.%v z, totals[of + %d]", acc, j*int64(acc.Size()))
 		}
 		w.line("end:")
 	}

@@ -453,6 +453,9 @@ func TestColumnSums(t *testing.T) {
 		{isa.I64, isa.I64, 3, 40, 2},
 		{isa.BF16, isa.F32, 2, 700, 3},
 		{isa.I8, isa.I8, 2, 513, 4},
+		{isa.F64, isa.F64, 2, 256*3 + 100, 4},
+		{isa.F64, isa.F64, 1, 700, 3},
+		{isa.I64, isa.I64, 1, 1024, 4},
 	} {
 		if brief.On() && c.rows > 300 {
 			continue
