@@ -14,9 +14,10 @@ const (
 	manyLanes = 256 // of a block of such lanes
 
 	// What is summed is joined with what is before it while it is in a cache: rows, or
-	// stretches of a long one, of so many elements, but for a bounded number of launches.
-	scanElements = 1 << 17
-	scanParts    = 64
+	// stretches of a long one, of so many bytes, but for a bounded number of launches: enough
+	// for two threads to share each.
+	joinBytes = 2 << 20
+	scanParts = 64
 )
 
 // cumsum has the library's steps, in blocks no larger than a row needs; sums in a
@@ -48,7 +49,7 @@ func (p *plan) scans(x, y kernels.Binding, rows, cols int64) {
 		s.own = p.room(acc, rows*cols)
 	}
 	s.totals()
-	part := max(scanElements, (rows*cols+scanParts-1)/scanParts)
+	part := max(joinBytes/int64(acc.Size()), (rows*cols+scanParts-1)/scanParts)
 	if each := part / cols; each > 0 {
 		for s.row = 0; s.row < rows; s.row += s.rows {
 			s.rows = min(each, rows-s.row)
