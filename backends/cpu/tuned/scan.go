@@ -16,7 +16,7 @@ const (
 	// What is summed is joined with what is before it while it is in a cache: rows, or
 	// stretches of a long one, of so many bytes, but for a bounded number of launches: enough
 	// for two threads to share each.
-	joinBytes = 2 << 20
+	joinBytes = 8 << 20
 	scanParts = 64
 )
 
