@@ -213,6 +213,8 @@ func TestPlans(t *testing.T) {
 		{kernels.Cumsum, every, []int64{3}, []int64{1, 2, 15, 16, 17, 100, 128, 255, 256, 257, 512, 700}, true},
 		{kernels.Cumsum, []isa.Type{isa.F32}, []int64{2}, []int64{66_049}, true},
 		{kernels.Cumsum, []isa.Type{isa.F32}, []int64{2}, []int64{300_001}, true},
+		{kernels.Cumsum, []isa.Type{isa.F64}, []int64{1}, []int64{1<<20 + 300_001}, true}, // in stretches
+		{kernels.Cumsum, []isa.Type{isa.F32}, []int64{352}, []int64{6000}, false},         // in several rows at a time
 		{kernels.Cumsum, every, []int64{64, 257}, []int64{1, 2, 3, 4, 7, 16}, true},
 		{kernels.ReduceSum, every, []int64{64, 257}, []int64{1, 2, 5, 8, 16}, false},
 		{kernels.ReduceSum, every, []int64{64}, []int64{7, 12, 13, 17, 20, 21, 24, 25, 31, 32}, false},
