@@ -67,3 +67,22 @@ func TestAndsBesideZero(t *testing.T) {
 	}
 	compare(t, 2, programs)
 }
+
+// TestNegsWithinFMAs has NEGs of which FMAs make their own, where lanes meet before, behind or between.
+func TestNegsWithinFMAs(t *testing.T) {
+	brief.Alone(t)
+	programs := map[string]string{}
+	for _, typ := range []string{"f32", "f64"} {
+		for what, body := range map[string]string{
+			"one factor": "neg.T s, x\n  fma.T r, s, y, z",
+			"the other":  "neg.T s, x\n  fma.T r, y, s, z",
+			"both":       "neg.T s, x\n  neg.T u, y\n  fma.T r, s, u, z",
+			"behind":     "block_reduce_max.T m, z\n  neg.T s, x\n  fma.T r, s, y, m",
+			"before":     "neg.T s, x\n  fma.T r, s, y, z\n  block_reduce_max.T m, z\n  add.T r, r, m",
+			"between":    "neg.T s, x\n  block_reduce_max.T m, z\n  fma.T r, s, y, m",
+		} {
+			programs[what+", "+typ] = strings.ReplaceAll(fmt.Sprintf("program p\nslot a T\nslot b T\nslot c T\n  ldg.T x, a[index]\n  ldg.T y, b[index]\n  ldg.T z, c[index]\n  %s\n  stg.T r, c[index]\n  exit", body), "T", typ)
+		}
+	}
+	compare(t, 2, programs)
+}

@@ -115,7 +115,7 @@ func (p *program) byBlocks() error {
 		}
 	}
 	b.segments = []segment{{uses: map[*ir.Value]bool{}}}
-	for _, n := range soon(p.fn.Body.Nodes, countUses(p.fn.Body, map[*ir.Value]int{})) {
+	for _, n := range soon(p.fn.Body.Nodes, countUses(p.fn.Body, map[*ir.Value]int{}), p.shortcut) {
 		s := &b.segments[len(b.segments)-1]
 		if n.Op.IsInst() && meets[n.Op.Inst()] {
 			s.meet = n

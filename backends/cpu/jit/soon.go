@@ -8,8 +8,9 @@ import "github.com/hologram-project/hologram/isa/ir"
 // several that nothing else uses, or of the only one it needs, is done as soon as they are
 // there: also before a place where lanes meet, behind which all would have to be kept.
 
-// soon returns nodes of one region in such an order; uses has how often each value is used.
-func soon(nodes []*ir.Node, uses map[*ir.Value]int) []*ir.Node {
+// soon returns nodes of one region in such an order; uses has how often each value is used. Those that stay are
+// made by who uses them, from what they are made of, and so have to be no farther away.
+func soon(nodes []*ir.Node, uses map[*ir.Value]int, stay map[*ir.Node]bool) []*ir.Node {
 	place := map[*ir.Node]int{} // of those in nodes: behind which of them they come, themselves if they stay
 	behind := make([][]*ir.Node, len(nodes))
 	for i, n := range nodes {
@@ -23,7 +24,7 @@ func soon(nodes []*ir.Node, uses map[*ir.Value]int) []*ir.Node {
 			}
 		}
 		place[n] = i
-		if (ends > 1 || ends == 1 && len(n.Args) == 1) && n.Op.IsInst() && len(n.Results) == 1 && n.Mem.Mode == 0 && pure(n) {
+		if !stay[n] && (ends > 1 || ends == 1 && len(n.Args) == 1) && n.Op.IsInst() && len(n.Results) == 1 && n.Mem.Mode == 0 && pure(n) {
 			place[n] = last
 			behind[last] = append(behind[last], n)
 		}

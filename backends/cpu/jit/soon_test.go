@@ -23,7 +23,7 @@ func TestSumsComeSoon(t *testing.T) {
 	f := canonical(t, text.String())
 	seen := map[*ir.Node]bool{}
 	order := ""
-	for _, n := range soon(f.Body.Nodes, countUses(f.Body, map[*ir.Value]int{})) {
+	for _, n := range soon(f.Body.Nodes, countUses(f.Body, map[*ir.Value]int{}), nil) {
 		for _, a := range n.Args {
 			require.True(t, a.Node == nil || seen[a.Node], "an operand comes later")
 		}
