@@ -11,7 +11,7 @@ import (
 const (
 	veryShort   = 32        // elements of rows that the library takes side by side, where it is left to it
 	fewLanes    = 4         // of a block that is not worth it where there are many
-	placeBlock  = 4 * chunk // elements of a row in which a block looks for a place
+	placeBlock  = 4 * chunk // elements of a row in which a block looks for a place, by less than 256 rounds, see countType
 	vectorBytes = 64
 )
 
@@ -376,7 +376,8 @@ func (w *writer) keep(combine string, t isa.Type, place string) {
 }
 
 // countType is one in which lanes of a block and their rounds can be counted: one as
-// wide as narrow integers are, so that these stay packed in registers.
+// wide as narrow integers are, so that these stay packed in registers. In 8 bits that is
+// up to 256 rounds of 256 lanes, 65,536 elements: neither placeBlock nor longest may be more.
 func (w *writer) countType() isa.Type {
 	switch {
 	case w.t.Integer() && w.t.Size() == 1:

@@ -222,6 +222,7 @@ func TestPlans(t *testing.T) {
 		{kernels.Argmax, every, []int64{64, 257}, []int64{1, 2, 6, 16}, false},
 		{kernels.Argmax, every, []int64{64}, []int64{15, 17, 24, 25, 32}, false},
 		{kernels.Argmin, every, []int64{257}, []int64{3, 4, 8}, false},
+		{kernels.Argmax, []isa.Type{isa.I8}, []int64{4}, []int64{65_536, 65_537, 250_000}, false}, // as many rounds as 8 bits count, and more
 	} {
 		for _, ty := range c.types {
 			for _, rows := range c.rows {
