@@ -2,6 +2,7 @@ package jit
 
 import (
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
@@ -24,7 +25,8 @@ func (g *gen) together(n *ir.Node) bool {
 // group, so that what one computes for another soon frees its register, or, of long
 // stretches, the groups interleaved (see unrolling). It returns how many nodes they are.
 func (g *gen) straight(nodes []*ir.Node) (count int) {
-	for count < len(nodes) && (nodes[count].Op.IsInst() || nodes[count].Op == ir.Const) {
+	stored := uint64(0)
+	for count < len(nodes) && (nodes[count].Op.IsInst() || nodes[count].Op == ir.Const) && !g.tooSoon(nodes[count], &stored) {
 		count++
 	}
 	nodes = nodes[:count]
@@ -46,6 +48,23 @@ func (g *gen) straight(nodes []*ir.Node) (count int) {
 	}
 	g.u = g.lo
 	return count
+}
+
+// tooSoon reports whether a load can't be part of a stretch that has stored to some slots: the
+// first group loads for all what lies backwards or far apart (see address), which the others
+// may have yet to store. Else it notes what n stores to.
+func (g *gen) tooSoon(n *ir.Node, stored *uint64) bool {
+	switch n.Op {
+	case ir.Op(isa.STG):
+		*stored |= 1 << n.Mem.Slot
+	case ir.Op(isa.LDG):
+		if *stored>>n.Mem.Slot&1 != 0 && g.p.linearAccess(g.lin, n) {
+			size := g.moved(n).Size()
+			_, step := g.stepOf(n)
+			return step != 0 && step != int64(size) && !spaced(step, size)
+		}
+	}
+	return false
 }
 
 // longStretch is how many instructions of a group a processor still looks beyond.

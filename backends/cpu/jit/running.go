@@ -79,6 +79,7 @@ func (g *gen) goesAlong(i int) int {
 	}
 	segments = segments[:end+1]
 	var loads []*ir.Node // that come before lanes meet
+	stored := uint64(0)
 	for k := range segments {
 		s, last := &segments[k], k == end
 		if s.escapes || !last && g.p.blocks.last[s.meet.Result().ID] > i+end {
@@ -101,7 +102,8 @@ func (g *gen) goesAlong(i int) int {
 				if !last || !g.apartFrom(n, loads) {
 					return 0
 				}
-			case n.Op != ir.Op(isa.LDG):
+				g.tooSoon(n, &stored)
+			case n.Op != ir.Op(isa.LDG) || g.tooSoon(n, &stored):
 				return 0
 			}
 		}
