@@ -60,9 +60,9 @@ func (g *gen) share(n *ir.Node) {
 
 // compute computes a node once.
 func (g *gen) compute(n *ir.Node) {
-	was := g.from(n)
+	was, vals := g.from(n), g.vals
 	g.vals = [][]vreg{g.shared}
 	rules[n.Op.Inst()](g, n)
 	g.prepareDivisor(n.Result())
-	g.vals, g.src = nil, was
+	g.vals, g.src = vals, was
 }
