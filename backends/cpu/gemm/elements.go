@@ -53,7 +53,7 @@ func numberOf(t isa.Type) (number, element) {
 	return numbers, element{}
 }
 
-// size is that of elements, and width what registers call it.
+// size is that of elements, in bytes.
 func (w widening) size() int {
 	if w <= wideU8 {
 		return 1
