@@ -25,7 +25,8 @@
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
 //	blocks.go   programs that run block after block; arrays.go: what is kept between their
 //	            segments; access.go: their memory; spaced.go: that which lies apart;
-//	            slots.go: where slots are, kept in registers in loops
+//	            slots.go: where slots are, kept in registers in loops; blockgroups.go: how many
+//	            groups of a block do a segment together
 //	soon.go     puts what adds up what loops leave right behind them
 //	collective.go  what the lanes of a block come to together; running.go: scans by which each
 //	            group goes from its loads to its stores; interleaved.go: stores side by side
