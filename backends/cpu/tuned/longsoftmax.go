@@ -45,7 +45,7 @@ func longSoftmax(t isa.Type, r walk) (*kernels.Plan, error) {
 		}, kernels.Step{Slots: []kernels.Binding{across(from, r.cols, 1), across(of, 1, 0), across(to, r.cols, 1)}, Shape: []int64{r.rows, r.cols}})
 	}
 	if elements*int64(acc.Size()) < pastCaches {
-		between, chunks := p.parts(key{what: "exponentials of parts", t: t, out: acc}, chunk, func(w *writer, n int) { w.exponentials(n) }, r, x, m, e)
+		between, chunks := p.parts(key{what: "exponentials of parts", t: t, out: acc}, func(w *writer, n int) { w.exponentials(n) }, r, x, m, e)
 		p.rows("add", between, s, acc, walk{r.rows, chunks, chunks, 1})
 	} else {
 		each("exponentials of rows", x, m, e, func(w *writer) {
@@ -61,7 +61,7 @@ func longSoftmax(t isa.Type, r walk) (*kernels.Plan, error) {
 // exponentials sums those of so many chunks of a row, and keeps them.
 func (w *writer) exponentials(n int) {
 	w.line("program exponentials_of_part\nslot x %v\nslot y %v\nslot m %[2]v\nslot e %[2]v", w.t, w.acc)
-	w.partPlace(chunk, n)
+	w.partPlace(n)
 	w.line("  mul.u64 of, row, %d\n  ldg.%v m, m[of]", w.acc.Size(), w.acc)
 	kept := "at"
 	w.partTo(w.chunks("add", n, func() {

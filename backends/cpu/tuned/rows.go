@@ -62,18 +62,8 @@ func reduction(combine string, t, out isa.Type, r walk) (*kernels.Plan, error) {
 	return p.done()
 }
 
-// unitOf is of how many elements of a row one is made, before these are combined: of a chunk, or,
-// where they may be combined in any order with the same bits, of so many that what a block does
-// beside its loop is nothing to it, sums and maxima of 2^26 i32 take 0.9 of the time.
-func unitOf(combine string, acc isa.Type, r walk) int64 {
-	if r.step == 1 && (acc.Integer() || combine == "min" || combine == "max") {
-		return 8 * longest
-	}
-	return chunk
-}
-
 // rows appends the steps that reduce each row of x to an element of y: a block has a
-// row, or some units of one, whose results are rows again.
+// row, or some chunks of one, whose results are rows again.
 func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, r walk) {
 	rows, cols := r.rows, r.cols
 	k := key{what: "row " + combine + acc.String(), t: x.Type, out: y.Type, step: r.step}
@@ -87,37 +77,35 @@ func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, r walk) 
 		p.shortRows(k, func(w *writer, address string) { w.acc = acc; w.shortRow(combine, y.Type, address) }, r, slots)
 		return
 	}
-	unit := unitOf(combine, acc, r)
-	if cols <= max(unit, longest) {
-		k.n = (cols + unit - 1) / unit
+	if cols <= longest {
+		k.n = (cols + chunk - 1) / chunk
 		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*lanes, lanes, slots, uint64(cols), uint64(r.pitch))
 		return
 	}
 	k.what, k.out = "part "+combine+acc.String(), acc
-	between, units := p.parts(k, unit, func(w *writer, n int) { w.acc = acc; w.part(combine, unit, n) }, r, x)
-	p.rows(combine, between, y, acc, walk{rows, units, units, 1})
+	between, chunks := p.parts(k, func(w *writer, n int) { w.acc = acc; w.part(combine, n) }, r, x)
+	p.rows(combine, between, y, acc, walk{rows, chunks, chunks, 1})
 }
 
-// parts appends the steps that reduce each so many elements of long rows, a unit, to one of type
-// k.out, by a program for parts of so many units. Its slots are x, what it returns, and more.
-func (p *plan) parts(k key, unit int64, write func(w *writer, n int), r walk, x kernels.Binding, more ...kernels.Binding) (between kernels.Binding, units int64) {
+// parts appends the steps that reduce each chunk of long rows to an element of type k.out, by
+// a program for parts of so many chunks. Its slots are x, what it returns, and more.
+func (p *plan) parts(k key, write func(w *writer, n int), r walk, x kernels.Binding, more ...kernels.Binding) (between kernels.Binding, chunks int64) {
 	rows, cols := r.rows, r.cols
-	units = (cols + unit - 1) / unit
-	between = p.room(k.out, rows*units)
+	chunks = (cols + chunk - 1) / chunk
+	between = p.room(k.out, rows*chunks)
 	part := func(first, parts, n int64) {
 		k.n = n
 		p.step(k, func(w *writer) { write(w, int(n)) }, rows*parts*lanes, lanes, append([]kernels.Binding{x, between}, more...),
-			uint64(cols), uint64(r.pitch), uint64(first), uint64(parts), uint64(units))
+			uint64(cols), uint64(r.pitch), uint64(first), uint64(parts), uint64(chunks))
 	}
-	most := max(unit, longest)
-	whole := cols / most
+	whole := cols / longest
 	if whole > 0 {
-		part(0, whole, most/unit)
+		part(0, whole, longest/chunk)
 	}
-	if rest := cols % most; rest > 0 {
-		part(whole*most, 1, (rest+unit-1)/unit)
+	if rest := cols % longest; rest > 0 {
+		part(whole*longest, 1, (rest+chunk-1)/chunk)
 	}
-	return between, units
+	return between, chunks
 }
 
 // shortRows appends a step in which each lane has an element of a row, at an address.
@@ -201,27 +189,26 @@ func (w *writer) row(combine string, out isa.Type, chunks int) {
 	w.first("row", out)
 }
 
-// part reduces so many units of a row.
-func (w *writer) part(combine string, unit int64, n int) {
+// part reduces so many chunks of a row.
+func (w *writer) part(combine string, n int) {
 	w.line("program reduce_%s_part\nslot x %v\nslot y %v", combine, w.t, w.acc)
-	w.partPlace(unit, n)
+	w.partPlace(n)
 	w.partTo(w.chunks(combine, n, func() { w.load("x") }))
 }
 
-// partPlace finds where so many units of a row begin for each lane, from element first on;
-// a row has several such parts, and units in all.
-func (w *writer) partPlace(unit int64, n int) {
-	most := max(unit, longest)
-	w.line("param cols u64\nparam pitch u64\nparam first u64\nparam parts u32\nparam units u64\nblock %d", lanes)
-	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 pitch, pitch\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 units, units")
-	w.line("  div.u32 r, b, parts\n  rem.u32 part, b, parts\n  cvt.u64.u32 row, r\n  cvt.u64.u32 start, part\n  mul.u64 start, start, %d\n  add.u64 start, start, first", most)
-	w.line("  mul.u64 to, row, units\n  shr.u64 of, start, %d\n  add.u64 to, to, of\n  mul.u64 to, to, %d", bits.Len64(uint64(unit))-1, w.acc.Size())
-	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, pitch\n  cvt.u64.u32 lane, q\n  add.u64 lane, lane, start\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", most, w.step, w.t.Size())
+// partPlace finds where so many chunks of a row begin for each lane, from element first on;
+// a row has several such parts, and chunks in all.
+func (w *writer) partPlace(n int) {
+	w.line("param cols u64\nparam pitch u64\nparam first u64\nparam parts u32\nparam chunks u64\nblock %d", lanes)
+	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 pitch, pitch\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 chunks, chunks")
+	w.line("  div.u32 r, b, parts\n  rem.u32 part, b, parts\n  cvt.u64.u32 row, r\n  cvt.u64.u32 start, part\n  mul.u64 start, start, %d\n  add.u64 start, start, first", longest)
+	w.line("  mul.u64 to, row, chunks\n  shr.u64 of, start, %d\n  add.u64 to, to, of\n  mul.u64 to, to, %d", bits.Len(chunk)-1, w.acc.Size())
+	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, pitch\n  cvt.u64.u32 lane, q\n  add.u64 lane, lane, start\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", longest, w.step, w.t.Size())
 	w.line("  cvt.u32.u64 n, len")
 	w.counts(n)
 }
 
-// partTo stores what the units of a part have come to, and ends.
+// partTo stores what the chunks of a part have come to, and ends.
 func (w *writer) partTo(sums []string) {
 	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
 	for i, s := range sums {
