@@ -144,6 +144,7 @@ var blockShapes = [][3]int64{
 	{90, 1100, 900},                                  // B in parts, all of k
 	{3, 1100, 700}, {32, 4200, 300}, {1, 3000, 1001}, // B is read once
 	{1, 1, 9001}, {40, 20, 8700}, {2, 3000, 513}, // long sums, few rows
+	{47, 1, 8700}, {2000, 4, 601}, {333, 7, 1030}, {16, 8, 65}, // few columns
 }
 
 // TestUnitsOnLargeProducts has those that are done in blocks, on two threads.
@@ -191,8 +192,11 @@ func TestUnitsRowsAreTheSameInEveryBatch(t *testing.T) {
 				all := product(&h, x, y, m, n)
 				for range 6 {
 					rows, cols := 1+r.Int64N(40), 1+r.Int64N(80)
-					if r.IntN(2) == 0 {
+					switch r.IntN(4) {
+					case 0, 1:
 						rows = 1
+					case 2:
+						rows, cols = cols, 1+r.Int64N(9)
 					}
 					row, col := r.Int64N(m-rows), r.Int64N(n-cols)
 					some := product(&h, part(x, row, rows, 0, k), part(y, 0, k, col, cols), rows, cols)

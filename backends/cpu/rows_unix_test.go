@@ -13,25 +13,39 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// TestFewRowsAtTheEndOfMemory has matrices that end, or begin, where nobody may touch what is
-// beside them: rows that are missing in a vector, and what is fetched ahead, are not there.
+// productsOnTheBrink has products of shapes m, n, k whose matrices end, or begin, where nobody may
+// touch what is beside them, B as it stands and transposed.
+func productsOnTheBrink(t *testing.T, b *bench, r *rand.Rand, typ isa.Type, shapes [][3]int64) {
+	for _, s := range shapes {
+		for how := range 4 {
+			x, y := kernels.Packed(typ, s[0], s[2]), kernels.Packed(typ, s[2], s[1])
+			if how&1 != 0 {
+				y = kernels.Packed(typ, s[1], s[2])
+				y.Shape[0], y.Shape[1] = y.Shape[1], y.Shape[0]
+				y.Stride[0], y.Stride[1] = y.Stride[1], y.Stride[0]
+			}
+			plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, kernels.Packed(typ, s[0], s[1])})
+			require.NoError(t, err)
+			onTheBrink(t, b, r, plan, typ, how&2 != 0, fmt.Sprint(typ, s, how), s[0]*s[2], s[2]*s[1], s[0]*s[1])
+		}
+	}
+}
+
+// TestFewRowsAtTheEndOfMemory: rows that are missing in a vector, and what is fetched ahead, are not there.
 func TestFewRowsAtTheEndOfMemory(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
 		r := rand.New(rand.NewPCG(45, 46))
 		for _, typ := range []isa.Type{isa.F32, isa.F64} {
-			for _, s := range [][3]int64{{1, 3, 300}, {3, 1, 513}, {5, 2, 1030}, {7, 6, 1024}, {6, 3, 2049}, {9, 1, 1100}, {24, 2, 1024}, {1, 300, 1030}, {1500, 3, 2}, {3, 1501, 5}} {
-				for how := range 4 {
-					x, y := kernels.Packed(typ, s[0], s[2]), kernels.Packed(typ, s[2], s[1])
-					if how&1 != 0 {
-						y = kernels.Packed(typ, s[1], s[2])
-						y.Shape[0], y.Shape[1] = y.Shape[1], y.Shape[0]
-						y.Stride[0], y.Stride[1] = y.Stride[1], y.Stride[0]
-					}
-					plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, kernels.Packed(typ, s[0], s[1])})
-					require.NoError(t, err)
-					onTheBrink(t, b, r, plan, typ, how&2 != 0, fmt.Sprint(typ, s, how), s[0]*s[2], s[2]*s[1], s[0]*s[1])
-				}
-			}
+			productsOnTheBrink(t, b, r, typ, [][3]int64{{1, 3, 300}, {3, 1, 513}, {5, 2, 1030}, {7, 6, 1024}, {6, 3, 2049}, {9, 1, 1100},
+				{24, 2, 1024}, {1, 300, 1030}, {1500, 3, 2}, {3, 1501, 5}})
 		}
+	})
+}
+
+// TestUnitsAtTheEndOfMemory: nor are the rows, columns and steps of k that a tile lacks.
+func TestUnitsAtTheEndOfMemory(t *testing.T) {
+	eachUnits(t, 1, func(t *testing.T, b *bench) {
+		r := rand.New(rand.NewPCG(47, 48))
+		productsOnTheBrink(t, b, r, isa.BF16, [][3]int64{{17, 1, 64}, {45, 3, 700}, {30, 7, 33}, {1, 1000, 600}, {9, 35, 100}, {33, 50, 31}})
 	})
 }

@@ -25,12 +25,14 @@ var partMasks = [2]x86.Reg{2, 3}
 // deliver makes the result of the sums. RAX has the flags.
 func (g *maker) deliver() {
 	l := lines{g, g.s.rows, g.s.cols, func(h, w int) int32 { return int32(tileSum(h, w)) * tileBytes }}
-	if g.s.along {
+	if g.s.along != g.turned {
 		for i := range l.high {
 			for j := range l.wide {
 				g.transposeTile(x86.RSI, int32(tileSum(i, j))*tileBytes)
 			}
 		}
+	}
+	if g.s.along {
 		l.high, l.wide = l.wide, l.high
 		l.place = func(h, w int) int32 { return int32(tileSum(w, h)) * tileBytes }
 	}

@@ -51,6 +51,7 @@
 //	             detect*.go: whether it has
 //	panels.go    the blocks of such products
 //	tiles.go     their micro-kernels, of AMX's tiles and of vectors of pairs
+//	turned.go    few columns by vectors of pairs: rows are transposed in registers
 //	deliver.go   what follows their sums
 //	groups.go    how groups are packed
 //	gemm.go      launches, tasks, threads

@@ -161,6 +161,8 @@ type maker struct {
 	stream bool
 	// second is the first of the sums of a second chunk, if there is one.
 	second x86.Reg
+	// turned: sums of units lie as the transposed result does.
+	turned bool
 }
 
 func newMaker(m machine, s tile) *maker {

@@ -123,11 +123,11 @@ func (r *launch) divideUnits(threads int, chunk float64) int64 {
 		costB = 5 * p.n * p.k
 	}
 	const unit = 2 * tileRows
-	if p.n >= want*unit && costA <= costB || p.m < 2*p.unit.panelRows() {
+	if p.n >= want*unit && costA <= costB || p.m < 2*p.panelRows() {
 		r.wide = ceil(ceil(p.n, want), unit) * unit
 		r.across = ceil(p.n, r.wide)
 	} else {
-		rows := p.unit.panelRows()
+		rows := p.panelRows()
 		r.high = ceil(ceil(p.m, want), rows) * rows
 		r.down = ceil(p.m, r.high)
 	}
@@ -143,11 +143,12 @@ type unitPlan struct {
 	packs      bool  // A's panels are packed
 	once       bool  // all of them before they are multiplied, by one block of B after the other
 	waits      int64 // panels whose sums wait in memory; 0: none
+	turned     bool  // A's rows are transposed in registers
 }
 
 // planUnits plans so many rows and columns of the result.
 func (p *product) planUnits(high, wide int64) unitPlan {
-	h := unitPlan{rows: p.unit.panelRows(), deep: p.k, near: p.k, pairs: ceil(wide, 2*tileRows), high: high}
+	h := unitPlan{rows: p.panelRows(), deep: p.k, near: p.k, pairs: ceil(wide, 2*tileRows), high: high, turned: p.turns()}
 	stepWide := p.unit.stepWide()
 	steps := ceil(p.k, stepWide)
 	// Nearly nearSteps, so that no part of k is left that is short.
@@ -236,7 +237,7 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 						if h.once {
 							t.a, t.steps = a+uintptr((i-ic)/h.rows*near*stepBytes+qc/stepWide*stepBytes), ceil(qEnd-qc, stepWide)
 						} else {
-							w.panelA(a, rest, h.packs, i, n, qc, qEnd-qc)
+							w.panelA(a, rest, h.packs || h.turned && n%tileRows > 0, i, n, qc, qEnd-qc)
 						}
 						t.flags = 0
 						if qc > 0 {
@@ -293,11 +294,11 @@ func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int6
 	p, t := w.p, w.tile
 	s := tile{along: p.ccs != p.out.size || p.n == 1 && p.crs == p.out.size, unit: p.unit, out: uint8(p.out.size), far: t.next != 0}
 	high := [2]int64{n, 0}
-	kind, shape := dotted, n
-	if p.unit.tiles() {
+	kind, shape, turned := dotted, n, p.turns()
+	if p.unit.tiles() || turned {
 		kind, shape = tiled, ceil(n, tileRows)
 		high = [2]int64{min(n, tileRows), max(0, n-tileRows)}
-		t.setConfig(high)
+		t.setConfig(high) // which AMX alone asks for
 	}
 	s.rows = int(shape)
 	t.bNext = uintptr(steps * stepBytes)
@@ -318,6 +319,9 @@ func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int6
 			t.cStep = uintptr(p.ccs)
 		}
 		t.lines, t.mask = lines, uint64(1)<<(marked[0]+marked[1])-1
+		if turned {
+			kind, s.rows, s.cols, s.far = turnedDots, int(wide), int(shape), p.m*p.ars > beyondL2
+		}
 		w.enter(kind, s)
 		j += wide
 	}

@@ -319,38 +319,42 @@ func (g *maker) transposeTile(base x86.Reg, disp int32) {
 	g.transpose16(func(i int, r x86.Reg) { g.store(x86.At(base, disp+int32(i)*64), r, false) })
 }
 
-// transpose16 transposes registers 0 … 15 of 16 numbers of 32 bits, which takes all
-// registers, and tells which has each of the columns.
+// transpose16 transposes registers 0 … 15 of 16 numbers of 32 bits, of which nothing is left, and
+// tells which has each of the columns, one after the other; 16 and 17 it uses, too.
 func (g *maker) transpose16(each func(i int, r x86.Reg)) {
-	for i := range x86.Reg(8) {
-		g.op(x86.Unpack32L, 16+2*i, 2*i, 2*i+1)
-		g.op(x86.Unpack32H, 17+2*i, 2*i, 2*i+1)
+	var r [tileRows]x86.Reg
+	for i := range r {
+		r[i] = x86.Reg(i)
 	}
-	for i := range x86.Reg(4) {
-		for j := range x86.Reg(2) {
-			g.op(x86.Unpack64L, 4*i+2*j, 16+4*i+j, 18+4*i+j)
-			g.op(x86.Unpack64H, 4*i+2*j+1, 16+4*i+j, 18+4*i+j)
-		}
+	free, column := x86.Reg(16), x86.Reg(17)
+	// pair makes two of two: low's where the first was, and high's.
+	pair := func(low, high *x86.Form, lowImm, highImm uint8, i, j int) {
+		g.Emit(low, x86.Inst{VL: 64, D: free, A: r[i], B: r[j], Imm: lowImm})
+		g.Emit(high, x86.Inst{VL: 64, D: r[j], A: r[i], B: r[j], Imm: highImm})
+		r[i], free = free, r[i]
 	}
-	// Now register 4i + c has in quarter q rows 4i … 4i + 3 of column 4q + c.
-	shuffle := func(d, a, b x86.Reg, imm uint8) { g.Emit(x86.Shuf128, x86.Inst{VL: 64, D: d, A: a, B: b, Imm: imm}) }
+	for i := 0; i < tileRows; i += 2 {
+		pair(x86.Unpack32L, x86.Unpack32H, 0, 0, i, i+1)
+	}
+	for i := 0; i < tileRows; i += 4 {
+		pair(x86.Unpack64L, x86.Unpack64H, 0, 0, i, i+2)
+		pair(x86.Unpack64L, x86.Unpack64H, 0, 0, i+1, i+3)
+	}
+	// Now register 4i + at[c] has in quarter q rows 4i … 4i + 3 of column 4q + c.
+	at := [...]int{0, 2, 1, 3}
 	const even, odd = 0x88, 0xDD // quarters of both
-	for c := range x86.Reg(4) {
-		p := 16 + 4*c
-		shuffle(p, c, 4+c, even)
-		shuffle(p+1, c, 4+c, odd)
-		shuffle(p+2, 8+c, 12+c, even)
-		shuffle(p+3, 8+c, 12+c, odd)
+	for c := range at {
+		pair(x86.Shuf128, x86.Shuf128, even, odd, c, 4+c)
+		pair(x86.Shuf128, x86.Shuf128, even, odd, 8+c, 12+c)
 	}
-	for c := range x86.Reg(4) {
-		p := 16 + 4*c
-		for q, x := range []struct {
-			of  x86.Reg
-			imm uint8
-		}{{p, even}, {p + 1, even}, {p, odd}, {p + 1, odd}} {
-			r := 4*c + x86.Reg(q)
-			shuffle(r, x.of, x.of+2, x.imm)
-			each(4*q+int(c), r)
+	for q := range 4 {
+		imm := uint8(even)
+		if q > 1 {
+			imm = odd
+		}
+		for c, x := range at {
+			g.Emit(x86.Shuf128, x86.Inst{VL: 64, D: column, A: r[4*(q&1)+x], B: r[8+4*(q&1)+x], Imm: imm})
+			each(4*q+c, column)
 		}
 	}
 }

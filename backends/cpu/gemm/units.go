@@ -150,14 +150,6 @@ func (u multiplier) pack(dst, src uintptr) {
 	}
 }
 
-// panelRows is how many rows of A a micro-kernel does.
-func (u multiplier) panelRows() int64 {
-	if u.tiles() {
-		return 2 * tileRows
-	}
-	return dotRows
-}
-
 // dot is the instruction that adds products to sums.
 func (u multiplier) dot() *x86.Form {
 	return [multipliers]*x86.Form{tilesBF16: x86.TileDotB16, tilesI8: x86.TileDotI8, tilesU8: x86.TileDotU8,
@@ -173,6 +165,7 @@ type unitKind uint8
 const (
 	tiled unitKind = iota
 	dotted
+	turnedDots
 	interleaves
 	tilesByColumns
 	tilesByRows
@@ -188,7 +181,7 @@ var unitCode struct {
 
 func codeOf(kind unitKind, s tile) (*mem.Code, error) {
 	return codeAt(&unitCode.made[kind][s.unit][s.out>>1][s.rows][s.cols][s.way()], &unitCode.mu, func() ([]byte, error) {
-		return [unitKinds]func(tile) ([]byte, error){tiler, dotter, interleaver, tilesOfColumns, tilesOfRows}[kind](s)
+		return [unitKinds]func(tile) ([]byte, error){tiler, dotter, turnedDotter, interleaver, tilesOfColumns, tilesOfRows}[kind](s)
 	})
 }
 
