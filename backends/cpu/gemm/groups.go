@@ -133,8 +133,9 @@ func (g *maker) rowsBy8() func(i int) x86.Mem {
 // and have k's elements side by side: count steps, of the last of which the elements are
 // masked. With along it is rows of A, which stay rows.
 func tilesOfColumns(s tile) ([]byte, error) {
-	const to, count = x86.RDX, x86.RCX
+	const to, count, next = x86.RDX, x86.RCX, x86.R11
 	g := tilesOf(s, to, count)
+	g.Load(x86.W64, next, tileDstNx)
 	row := g.rowsBy8()
 	one := func(k x86.Reg) {
 		for i := range s.rows {
@@ -154,7 +155,7 @@ func tilesOfColumns(s tile) ([]byte, error) {
 	g.lastMasked(count, one, func() {
 		g.OpImm(x86.ADD, x86.W64, x86.R8, int32(s.unit.stepWide())*s.unit.inSize())
 		g.OpImm(x86.ADD, x86.W64, x86.R10, int32(s.unit.stepWide())*s.unit.inSize())
-		g.OpImm(x86.ADD, x86.W64, to, stepBytes)
+		g.Op(x86.ADD, x86.W64, to, next)
 	})
 	return g.end()
 }
@@ -162,8 +163,9 @@ func tilesOfColumns(s tile) ([]byte, error) {
 // tilesOfRows makes tiles of A's columns, each of whose 16 elements lie side by side and of
 // which some are masked: count steps of elements that lie srcStep apart, or one of s.rows.
 func tilesOfRows(s tile) ([]byte, error) {
-	const to, count = x86.RDX, x86.RCX
+	const to, count, next = x86.RDX, x86.RCX, x86.R11
 	g := tilesOf(s, to, count)
+	g.Load(x86.W64, next, tileDstNx)
 	loop := g.NewLabel()
 	g.Bind(loop)
 	const other = 16
@@ -194,7 +196,7 @@ func tilesOfRows(s tile) ([]byte, error) {
 		}
 	}
 	g.transpose16(func(i int, r x86.Reg) { g.store(x86.At(to, int32(64*i)), r, false) })
-	g.OpImm(x86.ADD, x86.W64, to, stepBytes)
+	g.Op(x86.ADD, x86.W64, to, next)
 	g.OpImm(x86.SUB, x86.W64, count, 1)
 	g.Jcc(x86.NE, loop)
 	return g.end()

@@ -184,7 +184,7 @@ func (p *product) planUnits(high, wide int64) unitPlan {
 		h.packs = true
 	}
 	if h.once = h.packs && h.deep >= p.k && wide > h.pairs*2*tileRows; h.once {
-		h.high = min(high, max(1, onceBytes/(steps*stepBytes))*h.rows)
+		h.high = min(high, max(1, onceBytes/(steps*p.aStepBytes()))*h.rows)
 	}
 	return h
 }
@@ -204,8 +204,9 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 	if h.once {
 		near, panels = steps, ceil(h.high, h.rows)
 	}
-	a := w.room(roomA, (panels*near+1)*stepBytes)
-	rest := a + uintptr(panels*near*stepBytes)
+	aStep := p.aStepBytes()
+	a := w.room(roomA, panels*near*aStep+stepBytes)
+	rest := a + uintptr(panels*near*aStep)
 	sums := w.room(roomSum, max(1, h.waits*h.pairs)*sumStep)
 	if w.err != nil {
 		return
@@ -217,7 +218,7 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 	for ic := i0; ic < i1; ic += h.high {
 		iEnd := min(ic+h.high, i1)
 		for i := ic; h.once && i < iEnd && !w.ends(); i += h.rows {
-			w.panelA(a+uintptr((i-ic)/h.rows*near*stepBytes), rest, true, i, min(h.rows, iEnd-i), 0, p.k)
+			w.panelA(a+uintptr((i-ic)/h.rows*near*aStep), rest, true, i, min(h.rows, iEnd-i), 0, p.k)
 		}
 		for jc := j0; jc < j1; jc += h.pairs * 2 * tileRows {
 			jEnd := min(jc+h.pairs*2*tileRows, j1)
@@ -235,7 +236,7 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 						}
 						n, qEnd := min(h.rows, iEnd-i), min(qc+h.near, pEnd)
 						if h.once {
-							t.a, t.steps = a+uintptr((i-ic)/h.rows*near*stepBytes+qc/stepWide*stepBytes), ceil(qEnd-qc, stepWide)
+							t.a, t.steps = a+uintptr(((i-ic)/h.rows*near+qc/stepWide)*aStep), ceil(qEnd-qc, stepWide)
 						} else {
 							w.panelA(a, rest, h.packs || h.turned && n%tileRows > 0, i, n, qc, qEnd-qc)
 						}
@@ -254,7 +255,7 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 						}
 						w.fetchA(h, i, qc, pc, pEnd, iEnd)
 						if h.once && t.next != 0 {
-							t.next, t.nextStep, t.nextLine = t.a+uintptr(t.steps*stepBytes), 64, 0
+							t.next, t.nextStep, t.nextLine = t.a+uintptr(t.steps*aStep), 64, 0
 						}
 						w.panel(b+uintptr((qc-pc)/stepWide*stepBytes), steps, at, i, n, jc, jEnd)
 					}
@@ -327,6 +328,14 @@ func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int6
 	}
 }
 
+// aStepBytes is how far packed steps of A lie apart: a panel that vectors multiply has but one tile.
+func (p *product) aStepBytes() int64 {
+	if p.panelRows() > tileRows {
+		return stepBytes
+	}
+	return tileBytes
+}
+
 // panelA prepares n rows of A from row i on and kc of k from pc on: packed, or as they lie,
 // but for a last step that is not whole.
 func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
@@ -343,8 +352,8 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 		}
 		return
 	}
-	steps := ceil(kc, stepWide)
-	t.a, t.aStep, t.aNext, t.aDown = a, 64, stepBytes, tileBytes
+	steps, aStep := ceil(kc, stepWide), p.aStepBytes()
+	t.a, t.aStep, t.aNext, t.aDown = a, 64, uintptr(aStep), tileBytes
 	t.steps, t.rests = steps, 0
 	for r := int64(0); r < n && kc > 0; r += tileRows {
 		to, src, high := a+uintptr(r/tileRows*tileBytes), from+uintptr(r*p.ars), min(tileRows, n-r)
@@ -353,36 +362,39 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 			w.packTile(to, src, p.ars, high, kc, true)
 		case p.ars == size:
 			t.mask = 1<<high - 1
-			t.src, t.srcStep, t.dst, t.count = src, uintptr(p.acs), to, kc/stepWide
+			t.src, t.srcStep, t.dst, t.dstNext, t.count = src, uintptr(p.acs), to, uintptr(aStep), kc/stepWide
 			if t.count > 0 {
 				w.enter(tilesByRows, tile{rows: int(stepWide), unit: p.unit})
 			}
 			if k := kc % stepWide; k > 0 {
-				t.src, t.dst, t.count = src+uintptr((kc-k)*p.acs), to+uintptr(kc/stepWide*stepBytes), 1
+				t.src, t.dst, t.count = src+uintptr((kc-k)*p.acs), to+uintptr(kc/stepWide*aStep), 1
 				w.enter(tilesByRows, tile{rows: int(k), unit: p.unit})
 			}
 		default:
-			clearTiles(to, steps)
+			clearTiles(to, steps, aStep)
 			for j := range high {
 				for k := range kc {
-					p.unit.pack(to+uintptr(k/stepWide*stepBytes+j*64+k%stepWide*p.unit.size()), src+uintptr(j*p.ars+k*p.acs))
+					p.unit.pack(to+uintptr(k/stepWide*aStep+j*64+k%stepWide*p.unit.size()), src+uintptr(j*p.ars+k*p.acs))
 				}
 			}
 		}
 	}
 }
 
-// clearTiles makes the tiles of a column zero, or of rows of A.
-func clearTiles(at uintptr, steps int64) {
+// clearTiles makes the tiles of a column zero, or of rows of A, so many bytes from step to step.
+func clearTiles(at uintptr, steps, next int64) {
 	for s := range steps {
-		clear(hostmem.Bytes(at+uintptr(s*stepBytes), tileBytes))
+		clear(hostmem.Bytes(at+uintptr(s*next), tileBytes))
 	}
 }
 
 // packTile makes tiles of n rows, or columns, whose elements lie along k.
 func (w *worker) packTile(dst, src uintptr, step, n, kc int64, rows bool) {
 	t, unit := w.tile, w.p.unit
-	t.src, t.srcStep, t.dst, t.count = src, uintptr(step), dst, ceil(kc, unit.stepWide())
+	t.src, t.srcStep, t.dst, t.dstNext, t.count = src, uintptr(step), dst, stepBytes, ceil(kc, unit.stepWide())
+	if rows {
+		t.dstNext = uintptr(w.p.aStepBytes())
+	}
 	t.mask = 1<<((kc-1)%unit.stepWide()+1) - 1
 	w.enter(tilesByColumns, tile{rows: int(n), along: rows, unit: unit})
 }
@@ -424,7 +436,7 @@ func (w *worker) packGroups(dst uintptr, room, pc, kc, j, end int64) {
 			w.packTile(to, from, p.bcs, n, kc, false)
 			continue
 		}
-		clearTiles(to, steps)
+		clearTiles(to, steps, stepBytes)
 		for k := range kc {
 			for j := range n {
 				p.unit.pack(to+uintptr(k/stepWide*stepBytes+k%stepWide/group*64+j*4+k%group*p.unit.size()), from+uintptr(k*p.brs+j*p.bcs))
