@@ -281,6 +281,36 @@ func TestUnitsTakeSubnormalsForZero(t *testing.T) {
 	})
 }
 
+// TestUnitsFillUpWithZeros: of a step that is not whole, what underflowed to −0.0 has become +0.0
+// by the zeros behind it, in products of few rows and columns and of many. (AMX adds two chains, of which one has none.)
+func TestUnitsFillUpWithZeros(t *testing.T) {
+	withUnits(t, 1, []gemm.Units{gemm.Dots}, func(t *testing.T, b *bench) {
+		for k := int64(17); k < 64; k++ {
+			for _, s := range [][2]int64{{1, 1}, {20, 1}, {20, 20}} {
+				var h host
+				m, n := s[0], s[1]
+				a, y, c := h.block(int(2*m*k)), h.block(int(2*k*n)), h.block(int(2*m*n))
+				clear(a)
+				clear(y)
+				for i := range m {
+					putFloat(a[2*(i*k+k-1):], isa.BF16, -0x1p-100)
+				}
+				for j := range n {
+					putFloat(y[2*((k-1)*n+j):], isa.BF16, 0x1p-100)
+				}
+				to := kernels.Packed(isa.BF16, m, n)
+				plan, err := kernels.Gemm.Whole([]kernels.Layout{kernels.Packed(isa.BF16, m, k), kernels.Packed(isa.BF16, k, n), to})
+				require.NoError(t, err)
+				b.plan(plan, [][]byte{a, y, c}, []uint64{scalarCell(isa.BF16, 1), 0})
+				for i := range m * n {
+					last := k%32 == 31 // of a pair the first is added last
+					require.Equal(t, last, c[2*i+1] == 0x80, "k %d of %d×%d, element %d", k, m, n, i)
+				}
+			}
+		}
+	})
+}
+
 // TestUnitsBesideTheCollector has products on several threads, whose state is the system's to
 // keep, while the collector runs and signals come.
 func TestUnitsBesideTheCollector(t *testing.T) {

@@ -236,7 +236,7 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 						}
 						n, qEnd := min(h.rows, iEnd-i), min(qc+h.near, pEnd)
 						if h.once {
-							t.a, t.steps = a+uintptr(((i-ic)/h.rows*near+qc/stepWide)*aStep), ceil(qEnd-qc, stepWide)
+							w.packedA(a+uintptr(((i-ic)/h.rows*near+qc/stepWide)*aStep), qEnd-qc)
 						} else {
 							w.panelA(a, rest, h.packs || h.turned && n%tileRows > 0, i, n, qc, qEnd-qc)
 						}
@@ -255,7 +255,7 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 						}
 						w.fetchA(h, i, qc, pc, pEnd, iEnd)
 						if h.once && t.next != 0 {
-							t.next, t.nextStep, t.nextLine = t.a+uintptr(t.steps*aStep), 64, 0
+							t.next, t.nextStep, t.nextLine = t.a+uintptr(ceil(qEnd-qc, stepWide)*aStep), 64, 0
 						}
 						w.panel(b+uintptr((qc-pc)/stepWide*stepBytes), steps, at, i, n, jc, jEnd)
 					}
@@ -303,7 +303,7 @@ func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int6
 	}
 	s.rows = int(shape)
 	t.bNext = uintptr(steps * stepBytes)
-	most := max(1, stepsOfCall/max(1, t.steps+t.rests)) * 2 * tileRows
+	most := max(1, stepsOfCall/max(1, t.steps)) * 2 * tileRows
 	for j := jc; j < jEnd; {
 		wide := min(jEnd-j, most)
 		if wide >= 2*tileRows {
@@ -345,7 +345,7 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 		t.a, t.aStep, t.aNext, t.aDown = from, uintptr(p.ars), 64, uintptr(tileRows*p.ars)
 		t.steps, t.rests = kc/stepWide, 0
 		if k := kc % stepWide; k > 0 {
-			t.rests, t.rest, t.restDown = 1, rest, tileBytes
+			t.rests, t.rest, t.restDown = p.unit.rounds(k), rest, tileBytes
 			for r := int64(0); r < n; r += tileRows {
 				w.packTile(rest+uintptr(r*64), from+uintptr(r*p.ars+(kc-k)*size), p.ars, min(tileRows, n-r), k, true)
 			}
@@ -353,8 +353,8 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 		return
 	}
 	steps, aStep := ceil(kc, stepWide), p.aStepBytes()
-	t.a, t.aStep, t.aNext, t.aDown = a, 64, uintptr(aStep), tileBytes
-	t.steps, t.rests = steps, 0
+	t.aStep, t.aNext, t.aDown = 64, uintptr(aStep), tileBytes
+	w.packedA(a, kc)
 	for r := int64(0); r < n && kc > 0; r += tileRows {
 		to, src, high := a+uintptr(r/tileRows*tileBytes), from+uintptr(r*p.ars), min(tileRows, n-r)
 		switch {
@@ -378,6 +378,16 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 				}
 			}
 		}
+	}
+}
+
+// packedA has the next panel call go through kc of k that are packed.
+func (w *worker) packedA(a uintptr, kc int64) {
+	t, stepWide := w.tile, w.p.unit.stepWide()
+	t.a, t.steps, t.rests = a, ceil(kc, stepWide), 0
+	if k := kc % stepWide; k > 0 && !w.p.unit.tiles() {
+		t.steps--
+		t.rests, t.rest, t.restDown = w.p.unit.rounds(k), a+uintptr(t.steps*w.p.aStepBytes()), tileBytes
 	}
 }
 

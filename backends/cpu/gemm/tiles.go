@@ -18,6 +18,7 @@ const (
 	sumStep    = 4*tileBytes + 128 // of the sums of a pair and that below; they do not compete for places
 	fetchLines = 2 * tileRows      // of what is fetched, a panel's rows
 	dotRows    = 14                // of a panel where vectors multiply: two sums for each, and what they need
+	restRounds = 4                 // in which these go through a step
 )
 
 // tileArgs is what such code is given. It computes pairs of tiles side by side.
@@ -26,7 +27,7 @@ type tileArgs struct {
 	a, aStep       uintptr  // of A: where it starts; bytes from row to row,
 	aNext, aDown   uintptr  // from step to step of k, and to the tile below
 	rest, restDown uintptr  // A's last step where that is not whole: rows are 64 bytes apart
-	steps, rests   int64    // of k, and whether there is such a last one
+	steps, rests   int64    // of k, and whether there is such a last one; of vectors of pairs, how many rounds it has
 	b, bNext       uintptr  // of B in pairs: where it starts, and bytes to the next two tiles
 	s, sNext       uintptr  // where the sums are, and the next
 	c, cStep       uintptr  // the result: bytes from line to line
@@ -247,10 +248,10 @@ func dotter(s tile) ([]byte, error) {
 			g.Op(x86.ADD, x86.W64, bases[i], bases[i-1])
 		}
 	}
-	round := func() {
-		const unrolled = 4
+	const unrolled = tileRows / restRounds
+	// rounds does so many times some groups as RAX says.
+	rounds := func() {
 		pairs := g.NewLabel()
-		g.MovImm(x86.RAX, tileRows/unrolled)
 		g.Bind(pairs)
 		for u := range unrolled {
 			for v := range s.cols {
@@ -271,11 +272,12 @@ func dotter(s tile) ([]byte, error) {
 		}
 		g.OpImm(x86.SUB, x86.W64, x86.RAX, 1)
 		g.Jcc(x86.NE, pairs)
-		g.OpImm(x86.ADD, x86.W64, regB, tileBytes)
 	}
 	steps()
 	g.eachStep(func() {
-		round()
+		g.MovImm(x86.RAX, restRounds)
+		rounds()
+		g.OpImm(x86.ADD, x86.W64, regB, tileBytes)
 		g.Load(x86.W64, x86.RAX, tileANext)
 		g.OpImm(x86.SUB, x86.W64, x86.RAX, 64)
 		for i := range g.bases() {
@@ -285,7 +287,8 @@ func dotter(s tile) ([]byte, error) {
 		g.Load(x86.W64, regA, tileRest)
 		g.MovImm(regAStep, 64)
 		steps()
-		round()
+		g.Load(x86.W64, x86.RAX, tileRests)
+		rounds()
 	})
 	g.Load(x86.W64, x86.RSI, tileS)
 	each(func(r x86.Reg, m x86.Mem) { g.store(m, r, false) })

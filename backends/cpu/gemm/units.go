@@ -132,6 +132,12 @@ func (u multiplier) group() int64 { return 4 / u.size() }
 // stepWide is how many elements of k a step takes.
 func (u multiplier) stepWide() int64 { return 64 / u.size() }
 
+// rounds is in how many of restRounds vectors go through a step of which so many elements are
+// not filled up, and a group of zeros more, after which −0.0, which an underflow leaves, is +0.0 as after them all.
+func (u multiplier) rounds(k int64) int64 {
+	return min(ceil((ceil(k, u.group())+1)*restRounds, tileRows), restRounds)
+}
+
 // widens: elements are of 8 bits, and packed as 16.
 func (u multiplier) widens() bool { return u == dotsI8 || u == dotsU8 }
 
