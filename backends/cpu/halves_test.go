@@ -83,6 +83,11 @@ func (c productCase) bounded(t *testing.T, r *rand.Rand, b *bench) {
 	for _, p := range []*kernels.Plan{whole, library} {
 		got := before.clone(&h)
 		b.plan(p, [][]byte{x.first(), y.first(), got.first()}, scalars)
+		entered := before.clone(&h)
+		b.entering = true
+		b.plan(p, [][]byte{x.first(), y.first(), entered.first()}, scalars)
+		b.entering = false
+		require.NoError(t, sameElements(c.t, entered, got), "%v entered by its caller", c)
 		want := got.clone(&h)
 		copy(want.memory, before.memory)
 		for q := range batch {
@@ -134,6 +139,7 @@ func TestUnitsAreWithinTheBound(t *testing.T) {
 			}
 			c.bounded(t, r, b)
 		}
+		require.NotZero(t, b.entered)
 	})
 }
 

@@ -29,7 +29,7 @@ const (
 	callCode  = 0
 	callFlags = 8
 	callArgs  = 16
-	callBytes = (callArgs + int(unsafe.Sizeof(args{})) + 63) &^ 63
+	callBytes = (callArgs + int(max(unsafe.Sizeof(args{}), unsafe.Sizeof(tileArgs{}))) + 63) &^ 63
 )
 
 // sequenceOf is a launch that was written down. Its slots lie at addresses of their own,
@@ -39,10 +39,14 @@ type sequenceOf struct {
 	rooms uintptr // bytes
 }
 
+// writtenCall is a call: its args' bytes, where in them addresses are, and where how many tiles, which it counts
+// down, or −1.
 type writtenCall struct {
-	kind codeKind
-	code *mem.Code
-	args args
+	code      *mem.Code
+	args      []byte
+	flags     uint64
+	addresses []uintptr
+	tiles     int
 }
 
 const (
@@ -60,7 +64,11 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 	if len(s.calls) == directCalls {
 		return errTooLong
 	}
-	s.calls = append(s.calls, writtenCall{kind, c, *a})
+	call := writtenCall{c, bytesOf(a), a.flags, addressesOf(kind, a), -1}
+	if kind.counts() {
+		call.tiles = int(unsafe.Offsetof(a.tiles))
+	}
+	s.calls = append(s.calls, call)
 	if !kind.counts() {
 		return nil
 	}
@@ -72,6 +80,40 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 	}
 	a.tiles = 0
 	return nil
+}
+
+// addUnits writes a call of code for units down.
+func (s *sequenceOf) addUnits(kind unitKind, of tile, c *mem.Code, t *tileArgs) error {
+	if len(s.calls) == directCalls {
+		return errTooLong
+	}
+	call := writtenCall{code: c, args: bytesOf(t), flags: t.flags, tiles: -1}
+	switch kind {
+	case interleaves, tilesByColumns, tilesByRows:
+		call.addresses = []uintptr{unsafe.Offsetof(t.dst)}
+		if of.rows > 0 {
+			call.addresses = append(call.addresses, unsafe.Offsetof(t.src))
+		}
+		if kind == interleaves {
+			call.addresses = append(call.addresses, unsafe.Offsetof(t.origin))
+		}
+	default:
+		call.tiles = int(unsafe.Offsetof(t.tiles))
+		call.addresses = []uintptr{unsafe.Offsetof(t.a), unsafe.Offsetof(t.b), unsafe.Offsetof(t.s), unsafe.Offsetof(t.c)}
+		if t.rests > 0 {
+			call.addresses = append(call.addresses, unsafe.Offsetof(t.rest))
+		}
+		if t.next > 0 {
+			call.addresses = append(call.addresses, unsafe.Offsetof(t.next))
+		}
+	}
+	s.calls = append(s.calls, call)
+	return nil
+}
+
+// bytesOf is a copy of the bytes that something has.
+func bytesOf[T args | tileArgs](x *T) []byte {
+	return slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(x)), unsafe.Sizeof(*x)))
 }
 
 // counts reports whether code goes from tile to tile, and counts them down.
@@ -114,7 +156,7 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 	defer k.spare.Store(r)
 	p := &r.first
 	ns := r.nanoseconds()
-	if !(ns <= within) || p.k == 0 || p.unit != noMultiplier {
+	if !(ns <= within) || p.k == 0 {
 		return nil
 	}
 	if k.is.Scaled { // by whatever numbers a call brings
@@ -146,9 +188,9 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 	for i := range s.calls {
 		c := &s.calls[i]
 		at := frameFirst + i*callBytes
-		*cell(at + callCode), *cell(at + callFlags) = uint64(c.code.Entry), c.args.flags
-		*(*args)(unsafe.Pointer(&d.Frame[at+callArgs])) = c.args
-		for _, field := range c.addresses() {
+		*cell(at + callCode), *cell(at + callFlags) = uint64(c.code.Entry), c.flags
+		copy(d.Frame[at+callArgs:], c.args)
+		for _, field := range c.addresses {
 			place := backends.AddressPlace{At: at + callArgs + int(field)}
 			v := uintptr(*cell(place.At))
 			if place.Of, place.Offset = backends.Base(v/spaceBytes)-1, int64(v%spaceBytes); v >= roomsAt {
@@ -156,17 +198,16 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 			}
 			d.Addresses = append(d.Addresses, place)
 		}
-		if c.kind.counts() {
-			d.Words = append(d.Words, backends.Word{At: at + callArgs + int(unsafe.Offsetof(c.args.tiles)), Value: uint64(c.args.tiles)})
+		if c.tiles >= 0 {
+			d.Words = append(d.Words, backends.Word{At: at + callArgs + c.tiles, Value: *cell(at + callArgs + c.tiles)})
 		}
 	}
 	return []backends.Direct{d}
 }
 
-// addresses returns the fields of args that the code looks at and that are addresses.
-func (c *writtenCall) addresses() []uintptr {
-	a := &c.args
-	switch c.kind {
+// addressesOf returns the fields of args that the code looks at and that are addresses.
+func addressesOf(kind codeKind, a *args) []uintptr {
+	switch kind {
 	case copies, transposes, moves, widens, narrows:
 		return []uintptr{unsafe.Offsetof(a.src), unsafe.Offsetof(a.dst)}
 	case dotwise:
@@ -215,7 +256,7 @@ func sequence(m machine, s tile) ([]byte, error) {
 	g.Lea(call, x86.At(frame, frameFirst))
 	loop := g.NewLabel()
 	g.Bind(loop)
-	var a args
+	var a follows
 	g.Load(x86.W64, value, x86.At(call, callFlags))
 	g.Op(x86.AND, x86.W64, value, flags)
 	g.Store(x86.W64, field(unsafe.Offsetof(a.flags)), value)

@@ -25,7 +25,7 @@ func (g *maker) words(d x86.Reg, m x86.Mem, k x86.Reg) {
 func interleaver(s tile) ([]byte, error) {
 	g := newMaker(machine{true, 64}, s)
 	g.save()
-	const from, to, step, step3, count, next, tiles, src, dst = x86.RSI, x86.RDX, x86.R8, x86.R9, x86.RCX, x86.R10, x86.RAX, x86.RBX, x86.RBP
+	const from, to, step, step3, count, next, tiles, src, dst, origin = x86.RSI, x86.RDX, x86.R8, x86.R9, x86.RCX, x86.R10, x86.RAX, x86.RBX, x86.RBP, x86.R11
 	low, high := g.NewLabel(), g.NewLabel()
 	for i, l := range []x86.Label{low, high} {
 		g.Emit(x86.MovUPS, x86.Inst{VL: 64, D: 30 + x86.Reg(i), IsMem: true, Mem: x86.Mem{Label: l}})
@@ -33,6 +33,7 @@ func interleaver(s tile) ([]byte, error) {
 	g.Emit(x86.KMovQ, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: tileMask})
 	g.Load(x86.W64, src, tileSrc)
 	g.Load(x86.W64, dst, tileDst)
+	g.Load(x86.W64, origin, tileOrigin)
 	g.Load(x86.W64, step, tileSrcSt)
 	g.Lea(step3, x86.Mem{Base: step, Index: step, Scale: 2})
 	g.Load(x86.W64, next, tileDstNx)
@@ -74,9 +75,10 @@ func interleaver(s tile) ([]byte, error) {
 	g.OpImm(x86.ADD, x86.W64, dst, 64)
 	inside := g.NewLabel()
 	g.Mov(x86.W64, tiles, dst)
+	g.Op(x86.SUB, x86.W64, tiles, origin)
 	g.OpImm(x86.AND, x86.W32, tiles, tileBytes-1)
 	g.Jcc(x86.NE, inside)
-	g.OpImm(x86.ADD, x86.W64, dst, tileBytes) // tiles begin at multiples of their size
+	g.OpImm(x86.ADD, x86.W64, dst, tileBytes)
 	g.Bind(inside)
 	g.OpImm(x86.SUB, x86.W64, count, 1)
 	g.Jcc(x86.NE, down)

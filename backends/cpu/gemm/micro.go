@@ -40,9 +40,16 @@ type tile struct {
 	out  uint8
 }
 
+// follows is what follows the sums, and first in what any code for products is given.
+type follows struct {
+	flags       uint64
+	alpha, beta uint64
+}
+
 // args is what a micro-kernel is given. It computes tile after tile: side by side, one
 // below the other, or the same one of matrices of a stack.
 type args struct {
+	follows
 	a, aStep       uintptr // of the first tile's A: bytes from row to row if along, else from column to column
 	b, bStep       uintptr // … and B: bytes from row to row
 	aNext, bNext   uintptr // bytes from tile to tile
@@ -53,8 +60,6 @@ type args struct {
 	c, cStep       uintptr // C as it was, if beta
 	dNext          uintptr // of t, s, d and c: bytes from tile to tile
 	tiles          int64
-	flags          uint64
-	alpha, beta    uint64
 	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
 	next           [2]ahead  // of far: what is fetched meanwhile
 	ahead          uintptr   // of rowwise, if far: how far behind A what is fetched begins; of streams: how far ahead of B

@@ -371,6 +371,9 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 				w.enter(tilesByRows, tile{rows: int(k), unit: p.unit})
 			}
 		default:
+			if w.byHand() {
+				return
+			}
 			clearTiles(to, steps, aStep)
 			for j := range high {
 				for k := range kc {
@@ -420,7 +423,7 @@ func (w *worker) packGroups(dst uintptr, room, pc, kc, j, end int64) {
 	wide := end - j
 	next, steps := room*stepBytes, ceil(kc, stepWide)
 	if p.bcs == size {
-		t.srcStep, t.dstNext, t.tiles = uintptr(p.brs), uintptr(next), ceil(wide, 2*tileRows)
+		t.srcStep, t.dstNext, t.origin, t.tiles = uintptr(p.brs), uintptr(next), dst, ceil(wide, 2*tileRows)
 		t.mask = 1<<((wide-1)%(2*tileRows)+1) - 1
 		line := func(group int64) uintptr { return dst + uintptr(group/tileRows*stepBytes+group%tileRows*64) }
 		most := max(1, bytesOfCall/(wide*4))
@@ -433,9 +436,8 @@ func (w *worker) packGroups(dst uintptr, room, pc, kc, j, end int64) {
 			w.enter(interleaves, tile{rows: int(left), unit: p.unit})
 		}
 		if filled := ceil(kc, group); filled%tileRows > 0 {
-			for c := range ceil(wide, tileRows) {
-				clear(hostmem.Bytes(line(filled)+uintptr(c/2*next+c%2*tileBytes), (tileRows-filled%tileRows)*64))
-			}
+			t.dst, t.count = line(filled), tileRows-filled%tileRows
+			w.enter(interleaves, tile{unit: p.unit}) // of no rows
 		}
 		return
 	}
@@ -445,6 +447,9 @@ func (w *worker) packGroups(dst uintptr, room, pc, kc, j, end int64) {
 		if p.brs == size {
 			w.packTile(to, from, p.bcs, n, kc, false)
 			continue
+		}
+		if w.byHand() {
+			return
 		}
 		clearTiles(to, steps, stepBytes)
 		for k := range kc {

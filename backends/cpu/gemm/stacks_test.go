@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 )
@@ -39,7 +40,7 @@ func TestDotsHaveRoom(t *testing.T) {
 					done := int64(0)
 					for i := range s.calls {
 						c := &s.calls[i]
-						if a := &c.args; c.kind == dotwise {
+						if a := (*args)(unsafe.Pointer(&c.args[0])); a.flags&flagBegin == 0 { // else it goes on from a sum
 							done += int64(a.dNext) / size * a.tiles
 							within(a.d, a.dNext, (a.dNext+31)&^31, a.tiles) // as many vectors as it says
 						} else {

@@ -23,6 +23,7 @@ const (
 
 // tileArgs is what such code is given. It computes pairs of tiles side by side.
 type tileArgs struct {
+	follows
 	config         [64]byte // of the tiles
 	a, aStep       uintptr  // of A: where it starts; bytes from row to row,
 	aNext, aDown   uintptr  // from step to step of k, and to the tile below
@@ -35,13 +36,12 @@ type tileArgs struct {
 	tiles          int64    // how many pairs of them
 	lines          [2]int64 // of the result, of a tile and the one below; columns if it is transposed
 	mask           uint64   // of a line's elements
-	flags          uint64   // Begin, and what follows the sums
-	alpha, beta    uint64
-	next, nextStep uintptr // what is fetched meanwhile: lines that lie a step apart, of which
-	nextLine       uintptr // fetchLines make a round; the next of these begins so far from its end
-	src, dst       uintptr // of groups.go's
+	next, nextStep uintptr  // what is fetched meanwhile: lines that lie a step apart, of which
+	nextLine       uintptr  // fetchLines make a round; the next of these begins so far from its end
+	src, dst       uintptr  // of groups.go's
 	srcStep        uintptr
 	dstNext        uintptr
+	origin         uintptr // of what dst is in, whose tiles begin at multiples of their size from here on
 	count          int64
 }
 
@@ -79,6 +79,7 @@ var (
 	tileDst    = at(unsafe.Offsetof(shapeOfTiles.dst))
 	tileSrcSt  = at(unsafe.Offsetof(shapeOfTiles.srcStep))
 	tileDstNx  = at(unsafe.Offsetof(shapeOfTiles.dstNext))
+	tileOrigin = at(unsafe.Offsetof(shapeOfTiles.origin))
 	tileCount  = at(unsafe.Offsetof(shapeOfTiles.count))
 )
 

@@ -201,5 +201,9 @@ func (w *worker) enter(kind unitKind, s tile) {
 		w.err = err
 		return
 	}
+	if w.written != nil {
+		w.err = w.written.addUnits(kind, s, c, w.tile)
+		return
+	}
 	jit.Enter(c, unsafe.Pointer(w.tile))
 }
