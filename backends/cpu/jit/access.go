@@ -1,6 +1,8 @@
 package jit
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -27,7 +29,9 @@ func (g *gen) loadLinear(n *ir.Node) {
 	t := g.moved(n)
 	size := t.Size()
 	_, step := g.stepOf(n)
-	if g.u == g.lo {
+	if d := g.ahead[n]; d != 0 {
+		g.places[n] = d
+	} else if g.u == g.lo {
 		g.places[n] = g.address(n)
 	}
 	m := &mref{base: g.places[n]}
@@ -255,6 +259,45 @@ func (g *gen) address(n *ir.Node) vreg {
 		})
 	}})
 	return d
+}
+
+// placesAhead finds where a segment's loads along memory are before the loop over its groups, with one
+// check for all of these; where an element of a block would stray, it goes to stray, for code that
+// checks as it goes. It reports whether there are such loads. The checks in the loop took 1.15 of
+// the time of what comes from memory: reads of the frame between those of several rows.
+func (g *gen) placesAhead(s *segment, stray x86.Label) bool {
+	g.ahead = map[*ir.Node]vreg{}
+	for _, n := range s.nodes {
+		if n.Op != ir.Op(isa.LDG) || !g.p.linearAccess(g.lin, n) {
+			continue
+		}
+		head, step := g.stepOf(n)
+		size := n.Type.Size()
+		if step != int64(size) || head.reg == 0 {
+			continue
+		}
+		if v := n.Args[n.AddrArgs()-1].Node; v == nil || slices.Contains(s.nodes, v) && !g.early[v] {
+			continue
+		}
+		slot := g.p.lay.slots + int32(slotBytes*n.Mem.Slot)
+		offset, bytes := int32(n.Mem.Offset), int32(g.shape.block*size)
+		d := g.newReg(classGPR)
+		g.special(d, head.reg, 0, 0, func(e *encoder, in *inst) {
+			from := e.gpr(in.a, x86.RAX)
+			e.Lea(regT, x86.At(from, offset))
+			e.Test(x86.W64, regT, regT)
+			e.Jcc(x86.S, stray)
+			e.Lea(regT, x86.At(regT, bytes))
+			e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, slot+slotReach))
+			e.Jcc(x86.A, stray)
+			r := e.outGPR(in.d, x86.RAX)
+			e.Lea(r, x86.At(from, offset))
+			e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, slot+slotBase))
+			e.doneGPR(in.d, r)
+		})
+		g.ahead[n] = d
+	}
+	return len(g.ahead) > 0
 }
 
 // flush stores what a store left in its buffer, if it went there.

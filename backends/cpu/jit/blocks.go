@@ -369,7 +369,18 @@ func (g *gen) segment(i int) {
 		if c != nil {
 			c.kept = g.shape.whole && !c.scans && !s.escapes && alive == 0 && unroll*g.lanes >= g.shape.block
 		}
-		g.blockGroups(unroll, func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) })
+		body := func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) }
+		stray, done := g.asm.NewLabel(), g.asm.NewLabel()
+		ahead := g.p.blocks.waits && g.shape.whole && c == nil && alive == 0 && !s.escapes && g.placesAhead(s, stray)
+		g.blockGroups(unroll, body)
+		if ahead {
+			g.jump(done)
+			g.bind(stray)
+			g.ahead = nil
+			g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Op(x86.XOR, x86.W32, regIndex, regIndex) })
+			g.blockGroups(1, body)
+			g.bind(done)
+		}
 	}
 	switch {
 	case c == nil || g.err != nil: // then the operands aren't there either

@@ -86,6 +86,7 @@ type gen struct {
 	steps  map[poolKey]x86.Label
 	room   int32 // bytes of the frame given to arrays so far
 	places map[*ir.Node]vreg
+	ahead  map[*ir.Node]vreg // of a segment's loads that need no check in its loop
 	kept   map[int]slotRegs  // by slot, in the loop at hand
 	begins map[*ir.Node]vreg // of spaced loads
 	combs  map[[2]int]*comb

@@ -14,5 +14,12 @@ func SetPastCaches(n int64) func() {
 	return func() { pastCaches = before }
 }
 
+// SetNearMemory sets how long arrays are that come from caches, and returns what sets it back.
+func SetNearMemory(n int64) func() {
+	before := nearMemory
+	nearMemory = n
+	return func() { nearMemory = before }
+}
+
 // ForgetPrograms forgets the programs that were made.
 func ForgetPrograms() { programs.Clear() }

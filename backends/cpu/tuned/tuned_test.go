@@ -431,6 +431,38 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// Few columns beyond the caches are read by tiles, with the library's bits: lanes of one partial, two
+// and four, chunks that are whole, and rows that are left.
+func TestFewColumnsOfMemory(t *testing.T) {
+	brief.Alone(t)
+	defer tuned.SetNearMemory(0)()
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, c := range []struct {
+		op                   *kernels.Op
+		in                   isa.Type
+		matrices, rows, cols int64
+	}{
+		{kernels.ReduceSum, isa.F64, 1, 8192 + 777, 4},
+		{kernels.ReduceSum, isa.F32, 2, 8250, 6},
+		{kernels.ReduceMax, isa.F64, 1, 900, 9},
+		{kernels.ReduceSum, isa.F32, 1, 16385, 18},
+		{kernels.ReduceMin, isa.BF16, 1, 4608, 20},
+	} {
+		t.Run(fmt.Sprintf("%s %v/%d×%d×%d", c.op.Name, c.in, c.matrices, c.rows, c.cols), func(t *testing.T) {
+			l := []kernels.Layout{
+				{Type: c.in, Shape: []int64{c.matrices, c.cols, c.rows}, Stride: []int64{c.rows * c.cols, 1, c.cols}},
+				kernels.Packed(c.in, c.matrices, c.cols),
+			}
+			own, err := tuned.PlanShapes(c.op, l, 1)
+			require.NoError(t, err)
+			require.NotNil(t, own)
+			theirs, err := c.op.PlanShapes(l, 1)
+			require.NoError(t, err)
+			agree(t, own, theirs, columns(r, c.in, c.matrices, c.rows, c.cols), c.in, c.matrices*c.rows*c.cols, c.matrices*c.cols, false)
+		})
+	}
+}
+
 // Sums along columns have the bits of the library's plan: chunks of any length, one and
 // several, tiles of columns and what is left of them, in place and not.
 func TestColumnSums(t *testing.T) {
