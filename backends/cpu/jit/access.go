@@ -300,6 +300,51 @@ func (g *gen) placesAhead(s *segment, stray x86.Label) bool {
 	return len(g.ahead) > 0
 }
 
+// rowsNext finds where what comes after segment i loads along memory, which that asks for meanwhile:
+// the rows of the next segment or, after the last one, those that the next block begins with, if
+// it lies behind this one. It finds none if something in either segment has to come before.
+func (g *gen) rowsNext(i int) (rows []*mref) {
+	late := func(n *ir.Node) bool { return g.headOf(n) != nil && !g.early[n] }
+	s, next, on := &g.p.blocks.segments[i], &g.p.blocks.segments[0], int32(g.shape.block)
+	if i+1 < len(g.p.blocks.segments) {
+		next, on = &g.p.blocks.segments[i+1], 0
+		if slices.ContainsFunc(s.nodes, late) || slices.ContainsFunc(next.nodes, func(n *ir.Node) bool { return late(n) && n.CanFault() }) {
+			return nil
+		}
+		g.headsOf(next)
+	}
+	for _, n := range next.nodes {
+		if n.Op != ir.Op(isa.LDG) || !g.p.linearAccess(g.lin, n) {
+			continue
+		}
+		head, step := g.stepOf(n)
+		size := n.Type.Size()
+		if step != int64(size) || head.reg == 0 {
+			continue
+		}
+		base, offset := g.p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotBase, int32(n.Mem.Offset)+on*int32(size)
+		d := g.newReg(classGPR)
+		g.special(d, head.reg, 0, 0, func(e *encoder, in *inst) {
+			from, r := e.gpr(in.a, x86.RAX), e.outGPR(in.d, x86.RAX)
+			e.Lea(r, x86.At(from, offset))
+			e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, base))
+			e.doneGPR(in.d, r)
+		})
+		rows = append(rows, &mref{base: d, indexed: true, scale: uint8(size)})
+	}
+	return rows
+}
+
+// askRows asks for the lines of rows that the groups at hand will come to.
+func (g *gen) askRows(rows []*mref) {
+	for _, m := range rows {
+		ahead := *m
+		if ahead.disp = int32(g.u * g.lanes * int(m.scale)); ahead.disp%cacheLine == 0 {
+			g.add(inst{mem: &ahead, inner: true, emit: func(e *encoder, in *inst) { e.PrefetchL2(e.memory(in.mem, x86.RAX)) }})
+		}
+	}
+}
+
 // flush stores what a store left in its buffer, if it went there.
 func (g *gen) flush(n *ir.Node) {
 	head, step := g.stepOf(n)

@@ -1,6 +1,8 @@
 package jit
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -29,10 +31,29 @@ func (g *gen) arrayOf(v *ir.Value) *mref {
 	}
 	at, ok := g.arrays[v]
 	if !ok {
-		at = g.reserve(g.shape.block * scale)
+		if n := len(g.spare[scale]); n > 0 {
+			at, g.spare[scale] = g.spare[scale][n-1], g.spare[scale][:n-1]
+		} else {
+			at = g.reserve(g.shape.block * scale)
+		}
 		g.arrays[v] = at
+		g.lying = append(g.lying, v)
 	}
 	return g.array(at, scale)
+}
+
+// clearArrays makes room of the arrays of what no segment from number i on uses. So a sum that
+// is added to in segment after segment stays where it is, in the nearest cache, where otherwise
+// each would have an array of its own.
+func (g *gen) clearArrays(i int) {
+	g.lying = slices.DeleteFunc(g.lying, func(v *ir.Value) bool {
+		over := g.p.blocks.last[v.ID] < i
+		if over {
+			scale := int(g.arrayOf(v).scale)
+			g.spare[scale] = append(g.spare[scale], g.arrays[v])
+		}
+		return over
+	})
 }
 
 func (g *gen) loadArray(v *ir.Value) vreg {

@@ -292,7 +292,7 @@ func (g *gen) forBlocks() {
 	g.combs = map[[2]int]*comb{}
 	g.sides, g.weaves = map[*ir.Node]*sides{}, map[[2]int]*weave{}
 	g.early = map[*ir.Node]bool{}
-	g.arrays = map[*ir.Value]int32{}
+	g.arrays, g.spare = map[*ir.Value]int32{}, map[int][]int32{}
 }
 
 // reserve finds room for bytes in the frame.
@@ -370,17 +370,22 @@ func (g *gen) segment(i int) {
 			c.kept = g.shape.whole && !c.scans && !s.escapes && alive == 0 && unroll*g.lanes >= g.shape.block
 		}
 		body := func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) }
-		stray, done := g.asm.NewLabel(), g.asm.NewLabel()
-		ahead := g.p.blocks.waits && g.shape.whole && c == nil && alive == 0 && !s.escapes && g.placesAhead(s, stray)
+		stray, done, ahead := g.asm.NewLabel(), g.asm.NewLabel(), false
+		if g.p.blocks.waits && g.shape.whole && c == nil && alive == 0 && !s.escapes {
+			if g.shape.pages {
+				g.next = g.rowsNext(i)
+			}
+			ahead = g.placesAhead(s, stray)
+		}
 		g.blockGroups(unroll, body)
 		if ahead {
 			g.jump(done)
 			g.bind(stray)
-			g.ahead = nil
-			g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Op(x86.XOR, x86.W32, regIndex, regIndex) })
+			g.ahead, g.next = nil, nil
 			g.blockGroups(1, body)
 			g.bind(done)
 		}
+		g.next = nil
 	}
 	switch {
 	case c == nil || g.err != nil: // then the operands aren't there either
@@ -509,7 +514,9 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 		}
 		g.storeMask(g.alive, m)
 	}
+	g.clearArrays(i + 1) // the groups have loaded theirs
 	for g.u = range groups {
+		g.askRows(g.next)
 		for _, n := range s.nodes {
 			for _, v := range n.Results {
 				if g.linear(v) == nil && g.shared[v.ID] == 0 && b.last[v.ID] > i {

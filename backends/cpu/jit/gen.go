@@ -87,6 +87,7 @@ type gen struct {
 	room   int32 // bytes of the frame given to arrays so far
 	places map[*ir.Node]vreg
 	ahead  map[*ir.Node]vreg // of a segment's loads that need no check in its loop
+	next   []*mref           // what the next segment will load
 	kept   map[int]slotRegs  // by slot, in the loop at hand
 	begins map[*ir.Node]vreg // of spaced loads
 	combs  map[[2]int]*comb
@@ -95,13 +96,15 @@ type gen struct {
 	weaves map[[2]int]*weave
 	early  map[*ir.Node]bool // nodes whose heads are computed already
 	arrays map[*ir.Value]int32
-	alive  int32 // where the masks of lanes that have not left are; 0: all are there
-	m      vreg  // mask of the lanes that run; 0: all
-	mine   vreg  // that mask, where the region that comes may change it; 0: it may not
-	full   vreg  // mask of all lanes
-	once   bool  // instructions go to pro
-	rare   bool  // see inst
-	src    int32 // of what is added, see inst
+	spare  map[int][]int32 // arrays that are free, by the bytes of an element
+	lying  []*ir.Value     // what lies in arrays, in order
+	alive  int32           // where the masks of lanes that have not left are; 0: all are there
+	m      vreg            // mask of the lanes that run; 0: all
+	mine   vreg            // that mask, where the region that comes may change it; 0: it may not
+	full   vreg            // mask of all lanes
+	once   bool            // instructions go to pro
+	rare   bool            // see inst
+	src    int32           // of what is added, see inst
 	consts map[poolKey]vreg
 
 	unmasked map[vreg]vreg // of what was rounded to bf16, the register with its low bits

@@ -22,15 +22,14 @@ const (
 	columnBytes = 512     // fill these
 	fewRounds   = 2       // elements of each partial, at most, that take no loop
 	tileBytes   = 4096    // of a row's stretch that the lanes of a block do, at most
-	farBytes    = 2048    // of it, at least, a block has, and one partial of all lanes as many as the tile, where
-	readRows    = 8       // so many rows are read side by side, and
+	readRows    = 4       // rows are read side by side where partials of all lanes have a tile, and
 	mostLoads   = 128     // elements, at most, are a lane's, or it has fewer partials
 	maxWide     = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
 )
 
-// nearMemory is how many bytes an array has, at most, that comes from caches: of longer ones whose
+// nearMemory is how many bytes an array has, at most, that the second cache holds: of longer ones whose
 // columns are few a lane has fewer partials, down to one, so that they too are read by tiles.
-var nearMemory = int64(16 << 20)
+var nearMemory = int64(1 << 20)
 
 // columns reduces the columns of rows × cols matrices of type t to type out.
 func columns(combine string, t, out isa.Type, matrices, rows, cols int64) (*kernels.Plan, error) {
@@ -61,11 +60,12 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 	w.partials, w.each = min(int64(1)<<bits.Len64(uint64(rows-1)), lanes), columnEach
 	size, rounds := int64(x.Type.Size()), min(rows, chunk)/w.partials
 	stretch := func() int64 { return w.partials / w.each * cols * size }
+	tile := min(tileBytes, isa.MaxBlockLanes*size)
 	past := rounds > fewRounds && matrices*rows*cols*size > nearMemory && w.partials*cols*size >= tileBytes
-	long := isa.MaxBlockLanes*size >= farBytes && (stretch() >= tileBytes || past)
+	long := stretch() >= tileBytes || past
 	switch {
 	case long:
-		for stretch() < tileBytes || rounds*w.each > mostLoads {
+		for stretch() < tile || rounds*w.each > mostLoads {
 			w.each /= 2
 		}
 	case stretch() < columnBytes:

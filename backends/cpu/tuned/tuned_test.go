@@ -447,6 +447,8 @@ func TestFewColumnsOfMemory(t *testing.T) {
 		{kernels.ReduceMax, isa.F64, 1, 900, 9},
 		{kernels.ReduceSum, isa.F32, 1, 16385, 18},
 		{kernels.ReduceMin, isa.BF16, 1, 4608, 20},
+		{kernels.ReduceSum, isa.F64, 1, 530_000, 4}, // past 16 MB, where rows are asked for ahead
+		{kernels.ReduceSum, isa.I8, 1, 8192 + 5, 20},
 	} {
 		t.Run(fmt.Sprintf("%s %v/%d×%d×%d", c.op.Name, c.in, c.matrices, c.rows, c.cols), func(t *testing.T) {
 			l := []kernels.Layout{
