@@ -45,7 +45,7 @@ func longSoftmax(t isa.Type, r walk) (*kernels.Plan, error) {
 		}, kernels.Step{Slots: []kernels.Binding{across(from, r.cols, 1), across(of, 1, 0), across(to, r.cols, 1)}, Shape: []int64{r.rows, r.cols}})
 	}
 	if elements*int64(acc.Size()) < pastCaches {
-		between, chunks := p.parts(key{what: "exponentials of parts", t: t, out: acc}, func(w *writer, n int) { w.exponentials(n) }, r, x, m, e)
+		between, chunks := p.parts(key{what: "exponentials of parts", t: t, out: acc, dealt: inOrder}, func(w *writer, n int) { w.exponentials(n) }, r, x, m, e)
 		p.rows("add", between, s, acc, walk{r.rows, chunks, chunks, 1})
 	} else {
 		each("exponentials of rows", x, m, e, func(w *writer) {

@@ -68,6 +68,7 @@ type key struct {
 	n      int64
 	step   int64 // elements between those of a row that are read; 0: they are neighbours
 
+	dealt
 	shifted, exact, once bool
 }
 
@@ -78,7 +79,10 @@ func program(k key, write func(w *writer)) (*isa.Verified, error) {
 	if v, ok := programs.Load(k); ok {
 		return v.(*isa.Verified), nil
 	}
-	w := &writer{t: k.t, acc: kernels.Accumulator(k.t), block: lanes, step: max(k.step, 1)}
+	w := &writer{t: k.t, acc: kernels.Accumulator(k.t), block: lanes, unit: chunk, step: max(k.step, 1)}
+	if k.lanes > 0 {
+		w.block, w.unit = k.lanes, k.unit
+	}
 	write(w)
 	p, err := isa.Assemble("tuned", w.String())
 	if err != nil {

@@ -13,6 +13,7 @@ const (
 	fewLanes    = 4         // of a block that is not worth it where there are many
 	placeBlock  = 4 * chunk // elements of a row in which a block looks for a place, by less than 256 rounds, see countType
 	vectorBytes = 64
+	freeBytes   = 256 // of what a block combines in any order in a round
 )
 
 // Up to how many elements a row is one lane's, where there are many: of longer ones lanes
@@ -62,8 +63,25 @@ func reduction(combine string, t, out isa.Type, r walk) (*kernels.Plan, error) {
 	return p.done()
 }
 
+// dealt is how a block deals out a row: to so many lanes, and which elements are combined to one
+// result before these are.
+type dealt struct{ lanes, unit int64 }
+
+// inOrder is how sums of floats are written.
+var inOrder = dealt{lanes, chunk}
+
+// dealtIn is that, or for what has the same bits in any order no units within a block, and so
+// few lanes that what each keeps is in registers, with vectors of 32 bytes too, and that few are
+// left when a row ends, for which each vector has a mask of its own.
+func dealtIn(combine string, acc isa.Type, r walk) dealt {
+	if r.step != 1 || acc.Float() && combine != "min" && combine != "max" {
+		return inOrder
+	}
+	return dealt{int64(freeBytes / acc.Size()), longest}
+}
+
 // rows appends the steps that reduce each row of x to an element of y: a block has a
-// row, or some chunks of one, whose results are rows again.
+// row, or some units of one, whose results are rows again.
 func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, r walk) {
 	rows, cols := r.rows, r.cols
 	k := key{what: "row " + combine + acc.String(), t: x.Type, out: y.Type, step: r.step}
@@ -77,35 +95,36 @@ func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, r walk) 
 		p.shortRows(k, func(w *writer, address string) { w.acc = acc; w.shortRow(combine, y.Type, address) }, r, slots)
 		return
 	}
+	k.dealt = dealtIn(combine, acc, r)
 	if cols <= longest {
-		k.n = (cols + chunk - 1) / chunk
-		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*lanes, lanes, slots, uint64(cols), uint64(r.pitch))
+		k.n = (cols + k.unit - 1) / k.unit
+		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*k.lanes, k.lanes, slots, uint64(cols), uint64(r.pitch))
 		return
 	}
 	k.what, k.out = "part "+combine+acc.String(), acc
-	between, chunks := p.parts(k, func(w *writer, n int) { w.acc = acc; w.part(combine, n) }, r, x)
-	p.rows(combine, between, y, acc, walk{rows, chunks, chunks, 1})
+	between, units := p.parts(k, func(w *writer, n int) { w.acc = acc; w.part(combine, n) }, r, x)
+	p.rows(combine, between, y, acc, walk{rows, units, units, 1})
 }
 
-// parts appends the steps that reduce each chunk of long rows to an element of type k.out, by
-// a program for parts of so many chunks. Its slots are x, what it returns, and more.
-func (p *plan) parts(k key, write func(w *writer, n int), r walk, x kernels.Binding, more ...kernels.Binding) (between kernels.Binding, chunks int64) {
+// parts appends the steps that reduce each unit of long rows to an element of type k.out, by
+// a program for parts of so many units. Its slots are x, what it returns, and more.
+func (p *plan) parts(k key, write func(w *writer, n int), r walk, x kernels.Binding, more ...kernels.Binding) (between kernels.Binding, units int64) {
 	rows, cols := r.rows, r.cols
-	chunks = (cols + chunk - 1) / chunk
-	between = p.room(k.out, rows*chunks)
+	units = (cols + k.unit - 1) / k.unit
+	between = p.room(k.out, rows*units)
 	part := func(first, parts, n int64) {
 		k.n = n
-		p.step(k, func(w *writer) { write(w, int(n)) }, rows*parts*lanes, lanes, append([]kernels.Binding{x, between}, more...),
-			uint64(cols), uint64(r.pitch), uint64(first), uint64(parts), uint64(chunks))
+		p.step(k, func(w *writer) { write(w, int(n)) }, rows*parts*k.lanes, k.lanes, append([]kernels.Binding{x, between}, more...),
+			uint64(cols), uint64(r.pitch), uint64(first), uint64(parts), uint64(units))
 	}
 	whole := cols / longest
 	if whole > 0 {
-		part(0, whole, longest/chunk)
+		part(0, whole, longest/k.unit)
 	}
 	if rest := cols % longest; rest > 0 {
-		part(whole*longest, 1, (rest+chunk-1)/chunk)
+		part(whole*longest, 1, (rest+k.unit-1)/k.unit)
 	}
-	return between, chunks
+	return between, units
 }
 
 // shortRows appends a step in which each lane has an element of a row, at an address.
@@ -177,38 +196,38 @@ func (w *writer) foldedRow(combine string, out isa.Type, width, more int64) {
 	w.first("row", out)
 }
 
-// row reduces a row of so many chunks.
-func (w *writer) row(combine string, out isa.Type, chunks int) {
-	w.line("program reduce_%s_row\nslot x %v\nslot y %v\nparam cols u64\nparam pitch u64\nblock %d", combine, w.t, out, lanes)
+// row reduces a row of so many units.
+func (w *writer) row(combine string, out isa.Type, units int) {
+	w.line("program reduce_%s_row\nslot x %v\nslot y %v\nparam cols u64\nparam pitch u64\nblock %d", combine, w.t, out, w.block)
 	w.line("  ldp.u64 pitch, pitch")
-	w.rowPlace(chunks, "pitch")
+	w.rowPlace(units, "pitch")
 	w.line("  mov.u64 at, base")
-	sums := w.chunks(combine, chunks, func() { w.load("x") })
+	sums := w.chunks(combine, units, func() { w.load("x") })
 	w.tree(combine, sums)
 	w.line("  mov.%v z, %s", w.acc, sums[0])
 	w.first("row", out)
 }
 
-// part reduces so many chunks of a row.
+// part reduces so many units of a row.
 func (w *writer) part(combine string, n int) {
 	w.line("program reduce_%s_part\nslot x %v\nslot y %v", combine, w.t, w.acc)
 	w.partPlace(n)
 	w.partTo(w.chunks(combine, n, func() { w.load("x") }))
 }
 
-// partPlace finds where so many chunks of a row begin for each lane, from element first on;
-// a row has several such parts, and chunks in all.
+// partPlace finds where so many units of a row begin for each lane, from element first on;
+// a row has several such parts, and units in all.
 func (w *writer) partPlace(n int) {
-	w.line("param cols u64\nparam pitch u64\nparam first u64\nparam parts u32\nparam chunks u64\nblock %d", lanes)
-	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 pitch, pitch\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 chunks, chunks")
+	w.line("param cols u64\nparam pitch u64\nparam first u64\nparam parts u32\nparam units u64\nblock %d", w.block)
+	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 pitch, pitch\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 units, units")
 	w.line("  div.u32 r, b, parts\n  rem.u32 part, b, parts\n  cvt.u64.u32 row, r\n  cvt.u64.u32 start, part\n  mul.u64 start, start, %d\n  add.u64 start, start, first", longest)
-	w.line("  mul.u64 to, row, chunks\n  shr.u64 of, start, %d\n  add.u64 to, to, of\n  mul.u64 to, to, %d", bits.Len(chunk)-1, w.acc.Size())
+	w.line("  mul.u64 to, row, units\n  shr.u64 of, start, %d\n  add.u64 to, to, of\n  mul.u64 to, to, %d", bits.TrailingZeros64(uint64(w.unit)), w.acc.Size())
 	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, pitch\n  cvt.u64.u32 lane, q\n  add.u64 lane, lane, start\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", longest, w.step, w.t.Size())
 	w.line("  cvt.u32.u64 n, len")
 	w.counts(n)
 }
 
-// partTo stores what the chunks of a part have come to, and ends.
+// partTo stores what the units of a part have come to, and ends.
 func (w *writer) partTo(sums []string) {
 	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
 	for i, s := range sums {
@@ -217,30 +236,32 @@ func (w *writer) partTo(sums []string) {
 	w.line("end:\n  exit")
 }
 
-// counts finds how many rounds of elements all lanes have in the n of a block, and
-// in the last of its chunks, last; and how many lanes have one more.
-func (w *writer) counts(chunks int) {
-	w.line("  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  sub.u32 last, rounds, %d", (chunks-1)*chunk/lanes)
+// counts finds how many rounds of elements all lanes have in the last of a block's so many
+// units, of n elements in all, and how many lanes have one more. There are no more rounds than
+// a unit has: that is said, for who is in a longer loop asks in each round whether to go on.
+func (w *writer) counts(units int) {
+	w.line("  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  sub.u32 last, rounds, %d\n  min.u32 last, last, %d",
+		bits.TrailingZeros64(uint64(w.block)), w.block-1, int64(units-1)*w.unit/w.block, w.unit/w.block)
 }
 
 // rowPlace finds where the block's row begins for each lane, and its counts. How many
 // elements there are from row to row is in a register.
-func (w *writer) rowPlace(chunks int, pitch string) {
+func (w *writer) rowPlace(units int, pitch string) {
 	w.line("  sreg q, lane.x\n  sreg row, block.x\n  ldp.u64 cols, cols")
 	w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, %s\n  cvt.u64.u32 lane, q\n  mad.u64 base, lane, %d, base\n  mul.u64 base, base, %d", pitch, w.step, w.t.Size())
 	w.line("  cvt.u32.u64 n, cols")
-	w.counts(chunks)
+	w.counts(units)
 }
 
-// chunks combines what element leaves in z for each element of the row, chunk by
-// chunk, to registers that it returns.
-func (w *writer) chunks(combine string, chunks int, element func()) (results []string) {
-	for c := range chunks {
+// chunks combines what element leaves in z for each element of the row, unit by
+// unit, to registers that it returns.
+func (w *writer) chunks(combine string, units int, element func()) (results []string) {
+	for c := range units {
 		s := fmt.Sprintf("s%d", c)
 		results = append(results, s)
 		w.line("  mov.%v %s, %s", w.acc, s, kernels.Identity(combine, w.acc))
-		rounds, left := fmt.Sprint(chunk/lanes), ""
-		if c == chunks-1 {
+		rounds, left := fmt.Sprint(w.unit/w.block), ""
+		if c == units-1 {
 			rounds, left = "last", "left"
 		}
 		w.each(rounds, left, func() {

@@ -164,6 +164,7 @@ type writer struct {
 	strings.Builder
 	t, acc isa.Type
 	block  int64 // lanes to which a row is dealt out
+	unit   int64 // elements of a row that are combined to one result before these are
 	step   int64 // elements between those of a row
 	labels int
 }

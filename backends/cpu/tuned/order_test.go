@@ -1,0 +1,47 @@
+package tuned_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// What has the same bits in any order is dealt out to other numbers of lanes than sums of floats are,
+// which depend on the type and on how long a row is: at lengths about all of these, and in rows of
+// several blocks, it is what the library makes of it, whichever program was made first.
+func TestRowsInAnyOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	ops := map[string]*kernels.Op{"sum": kernels.ReduceSum, "prod": kernels.ReduceProd, "min": kernels.ReduceMin, "max": kernels.ReduceMax}
+	type point struct {
+		op         string
+		ty         isa.Type
+		rows, cols int64
+	}
+	var points []point
+	for op, types := range map[string][]isa.Type{
+		"sum": {isa.I8, isa.U16, isa.I32, isa.U64}, "prod": {isa.U8, isa.I64}, "max": {isa.U8, isa.I16, isa.F32, isa.F64, isa.BF16}, "min": {isa.I8, isa.U32, isa.F16, isa.F64},
+	} {
+		for _, ty := range types {
+			for _, lanes := range []int64{256, 512, 1024, 2048, 4096, 8192} {
+				for _, more := range []int64{1, 127, -1, 0} {
+					points = append(points, point{op, ty, 3, lanes + more})
+				}
+			}
+			if brief.On() {
+				continue
+			}
+			points = append(points, point{op, ty, 1, 65_536}, point{op, ty, 2, 65_537}, point{op, ty, 1, 131_072}, point{op, ty, 1, 200_003})
+		}
+	}
+	if !brief.On() {
+		points = append(points, point{"sum", isa.I32, 1, 1_100_003}, point{"max", isa.I8, 2, 600_001}, point{"min", isa.F32, 1, 530_000})
+	}
+	r.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	for _, p := range points {
+		t.Run(fmt.Sprintf("%s/%v/%dx%d", p.op, p.ty, p.rows, p.cols), func(t *testing.T) { agrees(t, r, ops[p.op], p.ty, p.rows, p.cols, false) })
+	}
+}
