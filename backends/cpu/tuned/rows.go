@@ -13,7 +13,7 @@ const (
 	fewLanes    = 4         // of a block that is not worth it where there are many
 	placeBlock  = 4 * chunk // elements of a row in which a block looks for a place, by less than 256 rounds, see countType
 	vectorBytes = 64
-	freeBytes   = 256 // of what a block combines in any order in a round
+	freeBytes   = 256 // of what a block's lanes combine in any order in a round
 )
 
 // Up to how many elements a row is one lane's, where there are many: of longer ones lanes
@@ -323,16 +323,15 @@ func place(combine string, t, out isa.Type, r walk) (*kernels.Plan, error) {
 	return p.done()
 }
 
-// placeLanes is how many lanes look for a place in a row: so many that all of them go
-// through memory side by side, with what each keeps in two registers.
+// placeLanes is how many lanes look for a place in a row: as many as combine in any order, since
+// an extreme and its place are two such. Narrow integers stay packed, and are counted in types as
+// narrow.
 func placeLanes(t isa.Type) int64 {
-	if t.Integer() && t.Size() < 4 { // packed, and counted in types as narrow
-		return lanes
+	size := t.Size()
+	if t.Float() {
+		size = max(size, 4)
 	}
-	if t == isa.F32 { // in three, see places32
-		return lanes / 4
-	}
-	return lanes * 2 / int64(max(t.Size(), 4))
+	return int64(freeBytes / size)
 }
 
 // lanePlace finds the place in the n elements of a lane's row.
