@@ -272,12 +272,12 @@ func (d *device) Info() backends.Info { return d.backend.info() }
 
 // Plan is backends.Planner's.
 func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
-	return tuned.Plan(op, t, dims)
+	return tuned.Plan(op, t, dims, d.backend.pool.Threads())
 }
 
 // PlanShapes is backends.Planner's.
 func (d *device) PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	return tuned.PlanShapes(op, l, axes)
+	return tuned.PlanShapes(op, l, axes, d.backend.pool.Threads())
 }
 
 // Compile compiles u by the first engine that supports it.

@@ -52,13 +52,13 @@ func TestPlansArePacked(t *testing.T) {
 	} {
 		var plans []*kernels.Plan
 		for _, cols := range []int64{100, 5000, 100_000} {
-			p, err := tuned.Plan(c.op, c.t, []int64{1, cols})
+			p, err := tuned.Plan(c.op, c.t, []int64{1, cols}, 2)
 			require.NoError(t, err)
 			plans = append(plans, p)
 		}
 		if c.op != kernels.Argmax && c.op != kernels.Argmin {
 			columns.Type = c.t
-			p, err := tuned.PlanShapes(c.op, []kernels.Layout{columns, kernels.Packed(c.t, 300)}, 1)
+			p, err := tuned.PlanShapes(c.op, []kernels.Layout{columns, kernels.Packed(c.t, 300)}, 1, 2)
 			require.NoError(t, err)
 			plans = append(plans, p)
 		}

@@ -48,7 +48,7 @@ func TestAlongColumns(t *testing.T) {
 				out, n = kernels.Packed(isa.I64, c.matrices, c.cols), c.matrices*c.cols
 			}
 			l := []kernels.Layout{in, out}
-			own, err := tuned.PlanShapes(c.op, l, 1)
+			own, err := tuned.PlanShapes(c.op, l, 1, 2)
 			require.NoError(t, err)
 			require.NotNil(t, own)
 			theirs, err := c.op.PlanShapes(l, 1)

@@ -38,7 +38,7 @@ func TestEmbedding(t *testing.T) {
 					index[i] = uint64(r.IntN(rows))
 				}
 				shaped := []kernels.Layout{kernels.Packed(ty, rows, cols), kernels.Packed(isa.I64, 5, 2, n/10), kernels.Packed(ty, 5, 2, n/10, cols)}
-				plan, err := tuned.PlanShapes(kernels.Embedding, shaped, -1)
+				plan, err := tuned.PlanShapes(kernels.Embedding, shaped, -1, 2)
 				require.NoError(t, err)
 				require.NotNil(t, plan)
 				got := words(n * cols * size)
@@ -61,7 +61,7 @@ func TestEmbedding(t *testing.T) {
 		"many short rows":     {kernels.Packed(isa.F32, rows, 16), kernels.Packed(isa.I64, 256), kernels.Packed(isa.F32, 256, 16)},
 		"another output":      {kernels.Packed(isa.F32, rows, 64), kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, 63)},
 	} {
-		plan, err := tuned.PlanShapes(kernels.Embedding, l, -1)
+		plan, err := tuned.PlanShapes(kernels.Embedding, l, -1, 2)
 		require.NoError(t, err, what)
 		require.Nil(t, plan, what)
 	}
@@ -72,7 +72,7 @@ func TestEmbedding(t *testing.T) {
 func TestEmbeddingOfNoRow(t *testing.T) {
 	const rows, cols, n = 16, 8, 3
 	l := []kernels.Layout{kernels.Packed(isa.F32, rows, cols), kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, cols)}
-	plan, err := tuned.PlanShapes(kernels.Embedding, l, -1)
+	plan, err := tuned.PlanShapes(kernels.Embedding, l, -1, 2)
 	require.NoError(t, err)
 	require.NotNil(t, plan)
 	table := words(rows * cols * 4)
@@ -138,7 +138,7 @@ func TestEmbeddingGradient(t *testing.T) {
 					execute(t, b, &kernels.Plan{Steps: []kernels.Step{withParams(p.Steps[0], params)}}, [][]uint64{given, order, starts, ends, out}, n*cols, n, rows, rows, rows*cols)
 					return out
 				}
-				plan, err := tuned.PlanShapes(kernels.EmbeddingGradient, l, -1)
+				plan, err := tuned.PlanShapes(kernels.EmbeddingGradient, l, -1, 2)
 				got := run(cpu.New(2), plan, err)
 				plan, err = kernels.EmbeddingGradient.PlanShapes(l, -1)
 				require.Equal(t, run(interp.New(), plan, err), got, "%v, %d columns, padding %d, share %d", ty, cols, padding, share)
@@ -147,7 +147,7 @@ func TestEmbeddingGradient(t *testing.T) {
 	}
 	for _, cols := range []int64{7, 1031} { // a short row, and one that is in no parts
 		l := []kernels.Layout{kernels.Packed(isa.F32, n, cols), kernels.Packed(isa.I64, n), kernels.Packed(isa.I64, rows), kernels.Packed(isa.I64, rows), kernels.Packed(isa.F32, rows, cols)}
-		plan, err := tuned.PlanShapes(kernels.EmbeddingGradient, l, -1)
+		plan, err := tuned.PlanShapes(kernels.EmbeddingGradient, l, -1, 2)
 		require.NoError(t, err)
 		require.Nil(t, plan)
 	}

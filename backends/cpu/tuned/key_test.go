@@ -35,7 +35,7 @@ func TestPlansDoNotDependOnEarlierOnes(t *testing.T) {
 			}
 			for _, n := range sizes {
 				calls = append(calls, call{fmt.Sprintf("%s %v, %d × 3", op.Name, typ, n), func() (*kernels.Plan, error) {
-					return tuned.Plan(op, typ, []int64{3, n})
+					return tuned.Plan(op, typ, []int64{3, n}, 2)
 				}})
 				if len(op.Operands) != 2 {
 					continue
@@ -47,7 +47,7 @@ func TestPlansDoNotDependOnEarlierOnes(t *testing.T) {
 						y = kernels.Packed(out, cols)
 					}
 					calls = append(calls, call{fmt.Sprintf("%s %v, %d columns of %d", op.Name, typ, cols, n), func() (*kernels.Plan, error) {
-						return tuned.PlanShapes(op, []kernels.Layout{x, y}, 1)
+						return tuned.PlanShapes(op, []kernels.Layout{x, y}, 1, 2)
 					}})
 				}
 			}

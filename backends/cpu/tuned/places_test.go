@@ -38,7 +38,7 @@ func TestPlacesAmongNaNs(t *testing.T) {
 			}
 		}
 		for _, op := range []*kernels.Op{kernels.Argmax, kernels.Argmin} {
-			own, err := tuned.Plan(op, isa.F32, []int64{rows, cols})
+			own, err := tuned.Plan(op, isa.F32, []int64{rows, cols}, 2)
 			require.NoError(t, err)
 			theirs, err := op.Plan(isa.F32, []int64{rows, cols})
 			require.NoError(t, err)

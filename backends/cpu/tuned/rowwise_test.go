@@ -51,7 +51,7 @@ func rowwiseAgrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows
 	own := rowwiseBits(t, r, op, l)
 	require.Len(t, own.Steps, 1)
 	if len(l) == 2 { // by sizes too
-		again, err := tuned.Plan(op, ty, []int64{rows, cols})
+		again, err := tuned.Plan(op, ty, []int64{rows, cols}, 2)
 		require.NoError(t, err)
 		require.Equal(t, own.Steps[0].Program, again.Steps[0].Program)
 	}
@@ -71,7 +71,7 @@ func rowwiseBits(t *testing.T, r *rand.Rand, op *kernels.Op, l []kernels.Layout)
 		x := matrix(r, of.Type, all/cols+1, cols)[:all*int64(of.Type.Size())/8+8]
 		theirs, ours, n = append(theirs, x), append(ours, append([]uint64{}, x...)), append(n, all)
 	}
-	own, err := tuned.PlanShapes(op, l, 1)
+	own, err := tuned.PlanShapes(op, l, 1, 2)
 	require.NoError(t, err)
 	require.NotNil(t, own)
 	library, err := op.PlanShapes(l, 1)
@@ -153,7 +153,7 @@ func TestRowwiseWrittenApart(t *testing.T) {
 					l = append(l, kernels.Packed(op.TypeOf(i, ty), shape...))
 				}
 				l[which].Stride = []int64{300, 1}
-				plan, err := tuned.PlanShapes(op, l, 1)
+				plan, err := tuned.PlanShapes(op, l, 1, 2)
 				require.NoError(t, err)
 				if plan != nil {
 					rowwiseBits(t, r, op, l)
@@ -218,7 +218,7 @@ func TestRowwiseLeft(t *testing.T) {
 	f := func(shape ...int64) kernels.Layout { return kernels.Packed(isa.F32, shape...) }
 	strided := kernels.Layout{Type: isa.F32, Shape: []int64{9, 300}, Stride: []int64{1, 10}}
 	for _, l := range [][]kernels.Layout{{f(9, 256), f(9, 256)}, {f(9, 70000), f(9, 70000)}, {f(3, 40000), f(3, 40000)}, {strided, f(9, 300)}} {
-		plan, err := tuned.PlanShapes(kernels.LogSoftmax, l, 1)
+		plan, err := tuned.PlanShapes(kernels.LogSoftmax, l, 1, 2)
 		require.NoError(t, err)
 		require.Nil(t, plan)
 	}
@@ -226,12 +226,12 @@ func TestRowwiseLeft(t *testing.T) {
 		return []kernels.Layout{columnsOf(isa.F32, 1, length, n), columnsOf(isa.F32, 1, length, n)}
 	}
 	for _, l := range [][]kernels.Layout{columns(300, 7), columns(70000, 16), columns(257, 129), columns(40, 1<<18)} {
-		plan, err := tuned.PlanShapes(kernels.LogSoftmax, l, 1)
+		plan, err := tuned.PlanShapes(kernels.LogSoftmax, l, 1, 2)
 		require.NoError(t, err)
 		require.Nil(t, plan)
 	}
 	each := f(9, 300) // a weight for each element of each row
-	plan, err := tuned.PlanShapes(kernels.LayerNorm, []kernels.Layout{f(9, 300), each, each, f(9), f(9), f(9, 300)}, 1)
+	plan, err := tuned.PlanShapes(kernels.LayerNorm, []kernels.Layout{f(9, 300), each, each, f(9), f(9), f(9, 300)}, 1, 2)
 	require.NoError(t, err)
 	require.Nil(t, plan)
 }

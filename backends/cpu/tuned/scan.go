@@ -14,15 +14,17 @@ const (
 	manyLanes = 256 // of a block of such lanes
 
 	// What is summed is joined with what is before it while it is in a cache: rows, or
-	// stretches of a long one, of so many bytes, but for a bounded number of launches: enough
-	// for two threads to share each.
-	joinBytes = 8 << 20
-	scanParts = 64
+	// stretches of a long one, of so many bytes, but for a bounded number of launches. By one
+	// thread that is the nearer cache; several have enough to share in each launch.
+	aloneBytes = 512 << 10
+	joinBytes  = 8 << 20
+	aloneParts = 256
+	joinParts  = 64
 )
 
 // cumsum has the library's steps, in blocks no larger than a row needs; sums in a
 // chunk go where those in the row will be, if that keeps them as they are.
-func cumsum(t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
+func cumsum(t, out isa.Type, rows, cols int64, threads int) (*kernels.Plan, error) {
 	chunks := (cols + kernels.ScanChunk - 1) / kernels.ScanChunk
 	if rows < 1 || cols < 1 || rows*chunks >= 1<<31 {
 		return nil, nil
@@ -32,13 +34,13 @@ func cumsum(t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	if cols <= laneRow && rows >= manyRows && t == out {
 		p.step(key{what: "short scan", t: t, n: cols}, func(w *writer) { w.shortScan(cols) }, rows, manyLanes, []kernels.Binding{x, y})
 	} else {
-		p.scans(x, y, rows, cols)
+		p.scans(x, y, rows, cols, threads)
 	}
 	return p.done()
 }
 
 // scans appends the steps that write the sums in the rows of x to y.
-func (p *plan) scans(x, y kernels.Binding, rows, cols int64) {
+func (p *plan) scans(x, y kernels.Binding, rows, cols int64, threads int) {
 	acc := kernels.Accumulator(y.Type)
 	s := &rowScan{plan: p, rows: rows, cols: cols, x: x, own: y, y: y}
 	if s.whole() == 0 {
@@ -49,7 +51,11 @@ func (p *plan) scans(x, y kernels.Binding, rows, cols int64) {
 		s.own = p.room(acc, rows*cols)
 	}
 	s.totals()
-	part := max(joinBytes/int64(acc.Size()), (rows*cols+scanParts-1)/scanParts)
+	bytes, parts := int64(joinBytes), int64(joinParts)
+	if threads == 1 {
+		bytes, parts = aloneBytes, aloneParts
+	}
+	part := max(bytes/int64(acc.Size()), (rows*cols+parts-1)/parts)
 	if each := part / cols; each > 0 {
 		for s.row = 0; s.row < rows; s.row += s.rows {
 			s.rows = min(each, rows-s.row)

@@ -13,8 +13,8 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// Plan returns a plan for an operation, or nil where the library's own is as good.
-func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
+// Plan returns a plan for an operation by so many threads, or nil where the library's own is as good.
+func Plan(op *kernels.Op, t isa.Type, dims []int64, threads int) (*kernels.Plan, error) {
 	if gathers[op] != nil {
 		l, _, err := op.Layouts(t, dims)
 		if err != nil {
@@ -33,11 +33,11 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
 	if places[op] != "" {
 		out = isa.I64
 	}
-	return along(op, t, out, walk{dims[0], dims[1], dims[1], 1})
+	return along(op, t, out, walk{dims[0], dims[1], dims[1], 1}, threads)
 }
 
 // along returns a plan for an operation on rows.
-func along(op *kernels.Op, t, out isa.Type, r walk) (*kernels.Plan, error) {
+func along(op *kernels.Op, t, out isa.Type, r walk, threads int) (*kernels.Plan, error) {
 	rows, cols := r.rows, r.cols
 	switch {
 	case places[op] != "":
@@ -55,14 +55,14 @@ func along(op *kernels.Op, t, out isa.Type, r walk) (*kernels.Plan, error) {
 		}
 		return rowwise(op, l, axes)
 	case op == kernels.Cumsum:
-		return cumsum(t, out, rows, cols)
+		return cumsum(t, out, rows, cols, threads)
 	}
 	return nil, nil
 }
 
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
 // axes dimensions of the first, below 0 all, or nil where the library's own is as good.
-func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
+func PlanShapes(op *kernels.Op, l []kernels.Layout, axes, threads int) (*kernels.Plan, error) {
 	if gathers[op] != nil {
 		return gathering(op, l)
 	}
@@ -92,7 +92,7 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, er
 		return nil, nil
 	}
 	if rows, cols, pitch, step, ok := l[0].Rows(lead); ok && step > 0 && (step == 1 || rows == 1 || step < pitch) {
-		return along(op, l[0].Type, l[1].Type, walk{rows, cols, pitch, step})
+		return along(op, l[0].Type, l[1].Type, walk{rows, cols, pitch, step}, threads)
 	}
 	if m, rows, cols, ok := l[0].Columns(lead); ok && combines[op] != "" {
 		return columns(combines[op], l[0].Type, l[1].Type, m, rows, cols)

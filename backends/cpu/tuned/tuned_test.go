@@ -140,13 +140,15 @@ func columns(r *rand.Rand, ty isa.Type, matrices, rows, cols int64) []uint64 {
 	return x
 }
 
-// agrees runs the CPU's own plan of an operation on rows, and the library's on the
-// interpreter. inPlace says whether the output may be the input.
+// agrees runs the CPU's own plans of an operation on rows, for one thread and several, and the
+// library's on the interpreter. inPlace says whether the output may be the input.
 func agrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows, cols int64, inPlace bool) {
 	t.Helper()
-	own, err := tuned.Plan(op, ty, []int64{rows, cols})
+	own, err := tuned.Plan(op, ty, []int64{rows, cols}, 2)
 	require.NoError(t, err)
 	require.NotNil(t, own)
+	alone, err := tuned.Plan(op, ty, []int64{rows, cols}, 1)
+	require.NoError(t, err)
 	theirs, err := op.Plan(ty, []int64{rows, cols})
 	require.NoError(t, err)
 	extents, err := op.Extent(ty, []int64{rows, cols})
@@ -156,6 +158,9 @@ func agrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows, cols 
 		out = isa.I64
 	}
 	agree(t, own, theirs, matrix(r, ty, rows, cols), out, extents[0], extents[1], inPlace)
+	if len(alone.Steps) != len(own.Steps) {
+		agree(t, alone, theirs, matrix(r, ty, rows, cols), out, extents[0], extents[1], inPlace)
+	}
 }
 
 // agree runs two plans on an input of so many elements, and compares the n elements
@@ -290,7 +295,7 @@ func TestRowsApart(t *testing.T) {
 						y = kernels.Packed(isa.I64, c.rows)
 					}
 					l := []kernels.Layout{x, y}
-					own, err := tuned.PlanShapes(op, l, 1)
+					own, err := tuned.PlanShapes(op, l, 1, 2)
 					require.NoError(t, err)
 					require.NotNil(t, own)
 					theirs, err := op.PlanShapes(l, 1)
@@ -337,7 +342,7 @@ func TestRoomForLongRows(t *testing.T) {
 		cols int64
 		own  bool
 	}{{isa.BF16, 1 << 24, true}, {isa.BF16, 1<<24 + 1, false}, {isa.F16, 1 << 30, false}, {isa.F32, 1<<24 + 1, true}, {isa.F64, 1 << 30, true}} {
-		p, err := tuned.Plan(kernels.Softmax, c.t, []int64{1, c.cols})
+		p, err := tuned.Plan(kernels.Softmax, c.t, []int64{1, c.cols}, 2)
 		require.NoError(t, err)
 		require.Equal(t, c.own, p != nil, "%d of %v", c.cols, c.t)
 		if p != nil {
@@ -361,7 +366,7 @@ func TestPlaceOfANaN(t *testing.T) {
 				}
 				put(x, isa.F32, i, uint64(math.Float32bits(float32(v))))
 			}
-			own, err := tuned.Plan(op, isa.F32, []int64{rows, cols})
+			own, err := tuned.Plan(op, isa.F32, []int64{rows, cols}, 2)
 			require.NoError(t, err)
 			require.NotNil(t, own)
 			got := words(rows * 8)
@@ -419,7 +424,7 @@ func TestColumns(t *testing.T) {
 					{Type: c.in, Shape: []int64{c.matrices, c.cols, c.rows}, Stride: []int64{c.rows * c.cols, 1, c.cols}},
 					kernels.Packed(c.out, c.matrices, c.cols),
 				}
-				own, err := tuned.PlanShapes(op, l, 1)
+				own, err := tuned.PlanShapes(op, l, 1, 2)
 				require.NoError(t, err)
 				require.NotNil(t, own)
 				theirs, err := op.PlanShapes(l, 1)
@@ -505,7 +510,7 @@ func TestColumnSums(t *testing.T) {
 			for i := range l {
 				l[i].Shape, l[i].Stride = []int64{c.matrices, c.cols, c.rows}, []int64{c.rows * c.cols, 1, c.cols}
 			}
-			own, err := tuned.PlanShapes(kernels.Cumsum, l, 1)
+			own, err := tuned.PlanShapes(kernels.Cumsum, l, 1, 2)
 			require.NoError(t, err)
 			require.NotNil(t, own)
 			theirs, err := kernels.Cumsum.PlanShapes(l, 1)
@@ -537,7 +542,7 @@ func TestSumsKeptInWiderTypes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v %v/%d×%d", c.in, c.out, c.rows, c.cols), func(t *testing.T) {
 			l := []kernels.Layout{kernels.Packed(c.in, c.rows, c.cols), kernels.Packed(c.out, c.rows, c.cols)}
-			own, err := tuned.PlanShapes(kernels.Cumsum, l, 1)
+			own, err := tuned.PlanShapes(kernels.Cumsum, l, 1, 2)
 			require.NoError(t, err)
 			require.NotNil(t, own)
 			theirs, err := kernels.Cumsum.PlanShapes(l, 1)
