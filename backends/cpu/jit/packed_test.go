@@ -73,6 +73,20 @@ func TestPlansArePacked(t *testing.T) {
 	}
 }
 
+// Sums that are kept in a wider type, and so are not joined in place, are machine code too.
+func TestCumulativeSumsAreMachineCode(t *testing.T) {
+	for _, ty := range []isa.Type{isa.F32, isa.BF16, isa.F16, isa.I8, isa.I64} {
+		plan, err := tuned.Plan(kernels.Cumsum, ty, []int64{3, 100_000}, 1)
+		require.NoError(t, err)
+		for _, s := range plan.Steps {
+			fn, _, err := ir.Canonical(s.Program)
+			require.NoError(t, err)
+			_, err = prepare(nil, fn)
+			require.NoError(t, err, "%v: %s", ty, s.Program.Program.Name)
+		}
+	}
+}
+
 // What a logarithm gives for special arguments is chosen at once.
 func TestLibraryChoosesAtOnce(t *testing.T) {
 	for _, ty := range []isa.Type{isa.F32, isa.F64} {

@@ -235,7 +235,7 @@ func (w *writer) join(out isa.Type, lanes int64, all, aside bool) {
 	w.chunkPlace(lanes)
 	w.line("  mul.u64 from, at, %d\n  mul.u64 to, at, %d\n  sub.u64 whole, cols, 1\n  div.u64 whole, whole, %d\n  mad.u64 of, row, whole, chunk", w.acc.Size(), out.Size(), kernels.ScanChunk)
 	if aside {
-		w.line("  set.eq.u64 none, chunk, 0\n  sel.u64 back, none, 0, 1\n  sub.u64 of, of, back\n  mul.u64 of, of, %d\n  ldg.%v b, before[of]", w.acc.Size(), w.acc)
+		w.line("  set.eq.u64 none, chunk, 0\n  min.u64 back, chunk, 1\n  sub.u64 of, of, back\n  mul.u64 of, of, %d\n  ldg.%v b, before[of]", w.acc.Size(), w.acc)
 	} else {
 		w.line("  sub.u64 of, of, 1\n  mul.u64 of, of, %d\n  ldg.%v b, before[of]", w.acc.Size(), w.acc)
 	}
