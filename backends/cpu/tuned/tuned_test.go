@@ -460,7 +460,7 @@ func TestFewColumnsOfMemory(t *testing.T) {
 				{Type: c.in, Shape: []int64{c.matrices, c.cols, c.rows}, Stride: []int64{c.rows * c.cols, 1, c.cols}},
 				kernels.Packed(c.in, c.matrices, c.cols),
 			}
-			own, err := tuned.PlanShapes(c.op, l, 1)
+			own, err := tuned.PlanShapes(c.op, l, 1, 1)
 			require.NoError(t, err)
 			require.NotNil(t, own)
 			theirs, err := c.op.PlanShapes(l, 1)
