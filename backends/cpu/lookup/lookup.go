@@ -11,6 +11,7 @@ package lookup
 
 import (
 	"math/bits"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -212,6 +213,7 @@ func (r *launch) move(first, last int) {
 			r.stopped.Store(true)
 			return
 		}
+		runtime.Gosched() // nothing here else lets the goroutine that stops it run, if there is but one processor
 		end := min(first+atOnce, last)
 		switch b := r.bytes; {
 		case b == 2:

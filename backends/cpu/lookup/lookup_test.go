@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 	"unsafe"
@@ -133,6 +134,7 @@ func TestManyRowsOfOneElementAreNotEntered(t *testing.T) {
 // A launch is cancelled within a few of its rows if these are long: before its end, where a number
 // names no row.
 func TestLongRowsAreCancelled(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // by whom, unless they are, could not run
 	const n, cols = 1 << 14, 1 << 19
 	table, index, out := make([]uint64, cols), make([]uint64, n), make([]uint64, cols)
 	index[n-1] = 1
