@@ -1,10 +1,6 @@
 package jit
 
-import (
-	"slices"
-
-	"github.com/hologram-project/hologram/isa/ir"
-)
+import "github.com/hologram-project/hologram/isa/ir"
 
 // How many groups of a block do a segment together.
 
@@ -20,7 +16,7 @@ func (g *gen) unrollingOf(s *segment) int {
 	if s.escapes || g.alive != 0 {
 		return 1
 	}
-	w := g.weigh(s)
+	w := g.p.blocks.weigh(s)
 	registers := len(g.t.files[classVec])
 	most := 1
 	switch many := registers >= manyVectors; {
@@ -44,8 +40,8 @@ func (g *gen) unrollingOf(s *segment) int {
 	}
 	// Twice as many where that is all of the block: the few sums that find no register stay in the
 	// frame, and a sum of 2^23 f64 takes a third of the time. With an exponential between them, as in
-	// a softmax, rows in the caches took 1.1 of it.
-	if all := 2 * most; w.light() && w.kept == 1 && most == 16 && g.shape.whole && all*g.lanes == g.shape.block && g.allLight() {
+	// a softmax, rows in the caches took 1.1 of it, and those beyond 0.6 to 0.9: see shape.far.
+	if all := 2 * most; w.light() && w.kept == 1 && most == 16 && g.shape.whole && all*g.lanes == g.shape.block && (g.shape.far || !g.p.blocks.mixed) {
 		most = all
 	}
 	return most
@@ -61,19 +57,30 @@ type weight struct {
 // light is a loop of few instructions.
 func (w weight) light() bool { return w.loops && w.insts <= 12 }
 
-// allLight reports whether no segment has a loop that is not.
-func (g *gen) allLight() bool {
-	return !slices.ContainsFunc(g.p.blocks.segments, func(s segment) bool {
-		w := g.weigh(&s)
-		return w.loops && !w.light()
-	})
+// mixes reports whether a segment has a loop of few instructions, and another one of more.
+func (b *blocks) mixes() bool {
+	light, more := false, false
+	for i := range b.segments {
+		w := b.weigh(&b.segments[i])
+		light, more = light || w.light() && w.kept == 1, more || w.loops && !w.light()
+	}
+	return light && more
 }
 
-func (g *gen) weigh(s *segment) (w weight) {
+// mixedBytes are about what the nearer caches hold, or know the pages of.
+const mixedBytes = 5 << 20
+
+// goesFar reports whether a launch of blocks that mix loops goes through more than that.
+func (r *run) goesFar() bool {
+	return r.width > 0 && r.k.p.blocks.mixed && r.memory() > mixedBytes
+}
+
+func (b *blocks) weigh(s *segment) (w weight) {
+	known := func(v *ir.Value) bool { return b.lin[v.ID].known }
 	var look func(nodes []*ir.Node) int
 	look = func(nodes []*ir.Node) (count int) {
 		for _, n := range nodes {
-			if n.Op.IsInst() && g.headOf(n) == nil {
+			if n.Op.IsInst() && (len(n.Results) != 1 || !known(n.Result())) {
 				count++
 			}
 			inside := 0
@@ -81,8 +88,14 @@ func (g *gen) weigh(s *segment) (w weight) {
 				inside += look(r.Nodes)
 			}
 			if n.Op == ir.Loop {
+				kept := 0
+				for _, v := range n.Regions[0].Params {
+					if !known(v) {
+						kept++
+					}
+				}
 				w.loops = true
-				w.kept = max(w.kept, len(g.carried(n).params))
+				w.kept = max(w.kept, kept)
 				w.insts = max(w.insts, inside)
 			}
 			count += inside

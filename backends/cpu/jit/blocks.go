@@ -32,6 +32,7 @@ type blocks struct {
 	scans    int
 	wide     bool
 	waits    bool // at barriers
+	mixed    bool // see mixes
 	packing  packing
 }
 
@@ -139,7 +140,7 @@ func (p *program) byBlocks() error {
 	s := &b.segments[len(b.segments)-1]
 	s.first = s.firstOnly(b.lin)
 	b.cross(p.fn.NumValues)
-	b.wide, b.packing = b.widest(p, p.fn.Body), b.packs(p)
+	b.wide, b.packing, b.mixed = b.widest(p, p.fn.Body), b.packs(p), b.mixes()
 	p.blocks = b
 	return nil
 }

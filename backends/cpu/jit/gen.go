@@ -54,6 +54,7 @@ type shape struct {
 	stream bool // results go past the caches
 	halved bool // with vectors of half the length
 	pages  bool // pages that it will come to are asked for
+	far    bool // what it goes through is in no near cache: see goesFar
 	head   bool // lanes up to a line of the first result are done first
 	// block is 0 where lanes are taken as they come. Else the code is for blocks
 	// that are rows of at most so many lanes, a power of two; whole: just so many.

@@ -25,6 +25,15 @@ const (
 // asksPages reports whether a launch goes through so much memory, and does not compute for longer
 // than that takes: who waits for nothing has no time to ask.
 func (r *run) asksPages() bool {
+	if r.memory() <= manyPages {
+		return false
+	}
+	ns, bytes := r.costs()
+	return ns < farNanoseconds*bytes
+}
+
+// memory is how many bytes a launch goes through.
+func (r *run) memory() int64 {
 	total := int64(0)
 	for i := range r.views {
 		switch w := &r.views[i]; {
@@ -34,11 +43,7 @@ func (r *run) asksPages() bool {
 			total += int64(r.lanes) * w.size
 		}
 	}
-	if total <= manyPages {
-		return false
-	}
-	ns, bytes := r.costs()
-	return ns < farNanoseconds*bytes
+	return total
 }
 
 // askPage asks for the page that the groups' access at m will come to.

@@ -248,7 +248,7 @@ func (r *run) prepare(l *backends.Launch, least uint64) bool {
 	s.head = r.begins()
 	s.stream = r.streams(s.head)
 	s.halved = !s.stream && r.shortens()
-	s.pages = r.asksPages()
+	s.pages, s.far = r.asksPages(), r.goesFar()
 	v, err := k.variant(nil, s)
 	r.v = v
 	return err == nil

@@ -45,3 +45,16 @@ func TestRowsInAnyOrder(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%v/%dx%d", p.op, p.ty, p.rows, p.cols), func(t *testing.T) { agrees(t, r, ops[p.op], p.ty, p.rows, p.cols, false) })
 	}
 }
+
+// Rows that are worked on together go through more memory than nearer caches hold, where the largest
+// element is looked for by all lanes of a block at once: with whole rounds, and with some left.
+func TestFarSoftmax(t *testing.T) {
+	if brief.On() {
+		t.Skip("takes some seconds; left out by -short")
+	}
+	r := rand.New(rand.NewPCG(33, 34))
+	for _, cols := range []int64{1024, 1000, 8192 + 300} {
+		agrees(t, r, kernels.Softmax, isa.F64, 400_000/cols, cols, true)
+	}
+	agrees(t, r, kernels.LogSoftmax, isa.F64, 390, 1030, false)
+}
