@@ -3,6 +3,7 @@ package gemm
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -71,6 +72,77 @@ func TestElementsAreConverted(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMatricesAreConverted: elements that lie in rows or in columns, with gaps or none, become rows of numbers and these
+// them again, each at its place and nothing beside it, also of more than are converted at a time.
+func TestMatricesAreConverted(t *testing.T) {
+	for _, typ := range []isa.Type{isa.F16, isa.U8, isa.I16} {
+		number, e := numberOf(typ)
+		wide := map[bool]isa.Type{true: isa.F32, false: isa.I32}[number.float()]
+		for _, size := range [][2]int64{{1, 1}, {3, 5}, {1, 40}, {40, 1}, {17, 33}, {30, 16}, {0, 3}, {3, 0}, {260, 210}, {40_000, 3}, {3, 40_000}, {17, 3000}, {3000, 17}} {
+			rows, cols := size[0], size[1]
+			for name, l := range map[string]*library{"AVX2": narrow(), "AVX-512": wideLibrary(t)} {
+				for how := range 8 {
+					rowStep, colStep, step := cols*e.size, e.size, cols
+					if how&1 != 0 {
+						rowStep, colStep = e.size, rows*e.size
+					}
+					switch how / 2 {
+					case 1, 3: // gaps between rows, or columns, and maybe between rows of numbers
+						rowStep, colStep, step = rowStep+gap(rowStep, e.size), colStep+gap(colStep, e.size), cols+3*int64(how/2&2^2)/2
+					case 2: // and between all
+						rowStep, colStep, step = 3*rowStep, 3*colStep, cols
+					}
+					if l == nil || rows*cols == 0 && how > 0 {
+						continue
+					}
+					t.Run(fmt.Sprint(typ, name, size, how), func(t *testing.T) {
+						w := &worker{p: &product{lib: l, t: number, in: e, out: e}}
+						defer w.free()
+						from := make([]byte, max(0, (rows-1)*rowStep)+max(0, (cols-1)*colStep)+e.size+64) // what is small may lie on a stack, which moves
+						for i := range from {
+							from[i] = byte(i*7+i/251) & 0x3f // no NaN
+						}
+						numbers := make([]uint32, max(rows, 1)*step+64)
+						for i := range numbers {
+							numbers[i] = 0xdeadbeef
+						}
+						want, to := slices.Clone(numbers), slices.Clone(from)
+						for i := range to {
+							to[i] ^= 0x55
+						}
+						back := slices.Clone(to)
+						for i := range rows {
+							for j := range cols {
+								at := i*rowStep + j*colStep
+								x := uint64(from[at])
+								if e.size == 2 {
+									x |= uint64(from[at+1]) << 8
+								}
+								want[i*step+j] = uint32(isa.Convert(wide, typ, x))
+								copy(back[at:at+e.size], from[at:])
+							}
+						}
+						w.widen(e, start(numbers), 4*step, start(from), colStep, rowStep, cols, rows)
+						require.NoError(t, w.err)
+						require.True(t, slices.Equal(want, numbers), "widened")
+						w.narrow(start(to), rowStep, colStep, start(numbers), 4*step, rows, cols)
+						require.NoError(t, w.err)
+						require.True(t, slices.Equal(back, to), "narrowed")
+					})
+				}
+			}
+		}
+	}
+}
+
+// gap is what is between rows that lie step apart, none between elements side by side.
+func gap(step, size int64) int64 {
+	if step == size {
+		return 0
+	}
+	return 5 * size
 }
 
 // wideLibrary is nil on a machine without AVX-512.
