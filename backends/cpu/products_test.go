@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -457,17 +458,25 @@ func TestProductIsCancelled(t *testing.T) {
 // TestEachWayIsCancelled: however a product is done, it does not begin once it is cancelled.
 func TestEachWayIsCancelled(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
-		for name, s := range map[string][3]int64{"rows": {64, 1, 600}, "sums": {1, 1, 4096}, "stream": {1, 1024, 600}, "blocks": {40, 40, 40}, "outer": {40, 100, 1}} {
-			x, y := kernels.Packed(isa.F32, s[0], s[2]), kernels.Packed(isa.F32, s[2], s[1])
-			if s[1] == 1 { // a column of B lies side by side
-				y.Stride[0] = 1
+		for name, s := range map[string][3]int64{"rows": {64, 1, 600}, "sums": {1, 1, 4096}, "stream": {1, 1024, 600}, "blocks": {40, 40, 40}, "outer": {40, 100, 1}, "large": {90, 300, 600}} {
+			for _, typ := range []isa.Type{isa.F32, isa.BF16, isa.I8} {
+				x, y := kernels.Packed(typ, s[0], s[2]), kernels.Packed(typ, s[2], s[1])
+				if s[1] == 1 { // a column of B lies side by side
+					y.Stride[0] = 1
+				}
+				plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, kernels.Packed(typ, s[0], s[1])})
+				require.NoError(t, err)
+				var h host
+				size := int64(typ.Size())
+				c := h.block(int(size * s[0] * s[1]))
+				for i := range c {
+					c[i] = 77
+				}
+				was := bytes.Clone(c)
+				b.stopped = true
+				require.ErrorIs(t, b.launch(plan, [][]byte{h.block(int(size * s[0] * s[2])), h.block(int(size * s[2] * s[1])), c}, []uint64{scalarCell(typ, 1), 0}), backends.ErrCancelled, name)
+				require.Equal(t, was, c, "%s of %v", name, typ)
 			}
-			plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, kernels.Packed(isa.F32, s[0], s[1])})
-			require.NoError(t, err)
-			var h host
-			c := h.block(int(4 * s[0] * s[1]))
-			b.stopped = true
-			require.ErrorIs(t, b.launch(plan, [][]byte{h.block(int(4 * s[0] * s[2])), h.block(int(4 * s[2] * s[1])), c}, []uint64{scalarCell(isa.F32, 1), 0}), backends.ErrCancelled, name)
 		}
 	})
 }
