@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"syscall"
 	"testing"
 
@@ -91,6 +92,63 @@ slot y %[1]v
 			oracle.k.Release()
 			for _, m := range tested {
 				m.k.Release()
+			}
+		}
+	}
+}
+
+// sides are programs that store to places of rows that lie side by side, of what they load from others:
+// %[1]v is the type, %[2]d its size and %[3]d a row's. What is written as a product is one.
+var sides = map[string]string{
+	"in order":                 "stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]",
+	"backwards":                "stg.%[1]v a, y[at + 3*%[2]d]\n stg.%[1]v b, y[at + 2*%[2]d]\n stg.%[1]v c, y[at + %[2]d]\n stg.%[1]v d, y[at]",
+	"each made before it":      "add.%[1]v e, a, b\n stg.%[1]v e, y[at + 2*%[2]d]\n add.%[1]v e, c, b\n stg.%[1]v e, y[at]\n add.%[1]v e, e, d\n stg.%[1]v e, y[at + 3*%[2]d]\n add.%[1]v e, e, a\n stg.%[1]v e, y[at + %[2]d]",
+	"one place twice":          "stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n stg.%[1]v c, y[at + %[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]",
+	"one of them of all lanes": "add.%[1]v a, a, b\n add.%[1]v a, a, c\n add.%[1]v a, a, d\n stg.%[1]v a, y[at + 4*%[2]d]\n stg.%[1]v b, y[at + 5*%[2]d]\n stg.%[1]v k, y[0]\n stg.%[1]v c, y[at + 6*%[2]d]",
+	"of two slots":             "stg.%[1]v a, y[at]\n stg.%[1]v b, z[at + %[2]d]\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v d, z[at + 3*%[2]d]",
+	"from two rows on":         "add.%[1]v a, a, b\n add.%[1]v a, a, c\n add.%[1]v a, a, d\n sreg all, n\n mul.u64 all, all, %[3]d\n cvt.i64.u64 of, all\n add.i64 of, of, at\n ldg.%[1]v e, y[of]\n add.%[1]v a, a, e\n stg.%[1]v a, y[at]\n stg.%[1]v b, y[of + %[2]d]\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v d, y[of + 3*%[2]d]",
+	"of rows with a gap":       "add.i64 of, at, at\n stg.%[1]v a, y[of]\n stg.%[1]v b, y[of + %[2]d]\n stg.%[1]v c, y[of + 2*%[2]d]\n stg.%[1]v d, y[of + 3*%[2]d]",
+	"some alike in all":        "stg.%[1]v a, y[at]\n stg.%[1]v k, y[at + %[2]d]\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v 7, y[at + 3*%[2]d]",
+	"loaded again from as far": "add.%[1]v a, a, b\n add.%[1]v a, a, c\n add.%[1]v a, a, d\n sreg all, n\n shr.u64 all, all, 40\n or.u64 all, all, 2*%[2]d\n cvt.i64.u64 of, all\n sub.i64 of, at, of\n ldg.%[1]v e, x[of + 2*%[2]d]\n add.%[1]v b, b, e\n stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n ldg.%[1]v c, y[of + 2*%[2]d]\n add.%[1]v c, c, d\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]",
+	"loaded again between":     "stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n ldg.%[1]v c, y[at]\n add.%[1]v c, c, d\n stg.%[1]v c, y[at + 2*%[2]d]\n ldg.%[1]v d, y[at + %[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]",
+	"loaded again elsewhere":   "stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n ldg.%[1]v c, y[at + 2*%[2]d]\n add.%[1]v c, c, d\n stg.%[1]v c, y[at + 2*%[2]d]\n ldg.%[1]v d, y[at + 3*%[2]d]\n add.%[1]v d, d, c\n stg.%[1]v d, y[at + 3*%[2]d]",
+	"loaded again by index":    "stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n set.eq.u64 p, lane, 0\n bra first, p\n bra other\nfirst:\n ldg.%[1]v c, y[index]\nother:\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]",
+	"of some lanes":            "set.gt.%[1]v p, a, b\n bra over, p\n stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]\nover:",
+	"a branch between":         "stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n set.gt.%[1]v p, a, b\n bra over, p\n add.%[1]v c, c, d\nover:\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]",
+	"a table between":          "stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n ldc.%[1]v e, t[n]\n stg.%[1]v e, y[at + 2*%[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]",
+	"in rounds":                "loop 3, round\n stg.%[1]v a, y[at]\n stg.%[1]v b, y[at + %[2]d]\n stg.%[1]v c, y[at + 2*%[2]d]\n stg.%[1]v d, y[at + 3*%[2]d]\n add.%[1]v a, a, d\n add.%[1]v c, c, a\nround:",
+	"rows of three, of two":    "add.%[1]v a, a, b\n add.%[1]v a, a, c\n add.%[1]v a, a, d\n mul.u64 f, lane, 3*%[2]d\n cvt.i64.u64 of, f\n stg.%[1]v a, y[of]\n stg.%[1]v b, y[of + %[2]d]\n stg.%[1]v c, y[of + 2*%[2]d]\n mul.u64 f, lane, 2*%[2]d\n cvt.i64.u64 of, f\n stg.%[1]v d, z[of + %[2]d]\n stg.%[1]v a, z[of]",
+	"from before the slot on":  "sub.i64 of, at, %[3]d\n add.%[1]v a, a, b\n add.%[1]v a, a, c\n add.%[1]v a, a, d\n stg.%[1]v a, y[of]\n stg.%[1]v b, y[of + %[2]d]\n stg.%[1]v c, y[of + 2*%[2]d]\n stg.%[1]v d, y[of + 3*%[2]d]",
+}
+
+// Elements of rows that lanes store side by side go where each by itself would.
+func TestSidesAreStored(t *testing.T) {
+	r := rand.New(rand.NewPCG(67, 68))
+	has := engines(t, 1)
+	times, number := regexp.MustCompile(`(\d+)\*(\d+)`), 0
+	for name, body := range sides {
+		for _, ty := range []isa.Type{isa.I32, isa.F64, isa.U16} {
+			if number++; brief.Skips(number, 4) {
+				continue
+			}
+			size := ty.Size()
+			text := fmt.Sprintf("program p\nslot x %[1]v\nslot y %[1]v\nslot z %[1]v\nparam k %[1]v\ndata t %[1]v { 3, 1, 4, 1, 5, 9, 2, 6 }\n sreg lane, global_lane\n and.u64 n, lane, 7\n mul.u64 from, lane, %[3]d\n cvt.i64.u64 at, from\n ldp.%[1]v k, k\n ldg.%[1]v a, x[at]\n ldg.%[1]v b, x[at + %[2]d]\n ldg.%[1]v c, x[at + 2*%[2]d]\n ldg.%[1]v d, x[at + 3*%[2]d]\n "+body+"\n exit\n", ty, size, 4*size)
+			text = times.ReplaceAllStringFunc(text, func(s string) string {
+				m := times.FindStringSubmatch(s)
+				return fmt.Sprint(int(m[1][0]-'0') * int(m[2][0]-'0'))
+			})
+			v := verify(t, text)
+			for _, n := range []int64{5, 256, 600} {
+				contents := [][]byte{make([]byte, 4*int(n)*size), make([]byte, 8*int(n)*size), make([]byte, 8*int(n)*size)}
+				for _, c := range contents {
+					fill(r, c)
+				}
+				params := []uint64{ty.Mask() & 0x4008_4021_0000_4021}
+				want := run(t, interp.New(), v, linear(n, 256), contents, nil, params)
+				for l, b := range has {
+					got := runIn(t, brink(t, false), b, v, linear(n, 256), contents, nil, params)
+					require.NoError(t, same(v, got, want), "%s, %v, %d lanes: %s", name, l, n, text)
+				}
 			}
 		}
 	}
