@@ -37,8 +37,7 @@ func TestScansOfWhatIsShared(t *testing.T) {
 }
 
 // stretches are programs of a block whose lanes meet, which read z and x and write z and y: %[1]v is their
-// type, %[2]d its size, %[3]d some elements from
-// 4096 on, %[5]d from 0.
+// type, %[2]d its size, %[3]d some elements from 4096 on, %[5]d from 0.
 var stretches = map[string]string{
 	"others' elements are stored":                    "ldg.%[1]v v, z[at + 4096]\n block_scan_add.%[1]v v, v\n stg.%[1]v v, z[at + %[3]d]",
 	"others' elements of the index":                  "ldg.%[1]v v, z[index]\n block_scan_add.%[1]v v, v\n stg.%[1]v v, z[at + %[5]d]",
@@ -62,10 +61,10 @@ var stretches = map[string]string{
 // Stretches of scans, in which groups may go from their loads to their stores one after the other, have what
 // lanes have that meet at each: what comes later sees all that came before, and nothing of what comes after.
 func TestStretchesOfScans(t *testing.T) {
-	r := rand.New(rand.NewPCG(65, 66))
 	has := engines(t, 1)
 	number := 0
 	for name, body := range stretches {
+		r := rand.New(rand.NewPCG(65, 66))
 		for _, typ := range []isa.Type{isa.I32, isa.F16, isa.BF16, isa.I16, isa.F64, isa.U8} {
 			for _, far := range []int{0, 1, -1, 17, 100, -64} {
 				if number++; brief.Skips(number, 5) || far != 0 && !strings.Contains(body, "%[3]d") && !strings.Contains(body, "%[5]d") {
