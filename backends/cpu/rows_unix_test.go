@@ -14,15 +14,16 @@ import (
 )
 
 // productsOnTheBrink has products of shapes m, n, k whose matrices end, or begin, where nobody may
-// touch what is beside them, B as it stands and transposed.
+// touch what is beside them, A and B as they stand and transposed.
 func productsOnTheBrink(t *testing.T, b *bench, r *rand.Rand, typ isa.Type, shapes [][3]int64) {
 	for _, s := range shapes {
-		for how := range 4 {
+		for how := range 8 {
 			x, y := kernels.Packed(typ, s[0], s[2]), kernels.Packed(typ, s[2], s[1])
 			if how&1 != 0 {
-				y = kernels.Packed(typ, s[1], s[2])
-				y.Shape[0], y.Shape[1] = y.Shape[1], y.Shape[0]
-				y.Stride[0], y.Stride[1] = y.Stride[1], y.Stride[0]
+				y.Stride[0], y.Stride[1] = 1, s[2]
+			}
+			if how&4 != 0 {
+				x.Stride[0], x.Stride[1] = 1, s[0]
 			}
 			plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, kernels.Packed(typ, s[0], s[1])})
 			require.NoError(t, err)
