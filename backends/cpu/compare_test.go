@@ -58,9 +58,13 @@ func compare(t *testing.T, threads int, programs map[string]string) {
 						contents[k][3*isa.ClassBytes+2*isa.PageBytes+2] = 77
 					}
 				}
-				want := oracle.run(t, new(host).block, sh, contents, nil, nil)
+				params := make([]uint64, len(v.Program.Params)) // without which a launch is refused by all
+				for k := range params {
+					params[k] = r.Uint64() & v.Program.Params[k].Type.Mask()
+				}
+				want := oracle.run(t, new(host).block, sh, contents, nil, params)
 				for l, m := range tested {
-					if err := same(v, m.run(t, new(host).block, sh, contents, nil, nil), want); err != nil {
+					if err := same(v, m.run(t, new(host).block, sh, contents, nil, params), want); err != nil {
 						t.Errorf("%s, %v, shape %d, fuel %d: %v", name, l, i, fuel, err)
 						m.k.Release()
 						delete(tested, l)

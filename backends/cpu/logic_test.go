@@ -53,6 +53,7 @@ func TestAndsBesideZero(t *testing.T) {
 				"two":            "and.T s, x, y\n  set.C.T p, 0, s\n  sel.T r, p, y, z",
 				"used elsewhere": "and.T s, x, 5\n  set.C.T p, s, 0\n  sel.T r, p, s, z",
 				"another number": "and.T s, x, 5\n  set.C.T p, s, 4\n  sel.T r, p, y, z",
+				"one":            "and.T s, x, 5\n  set.C.T p, s, 1\n  sel.T r, p, y, z",
 				"a parameter":    "and.T s, n, 4\n  set.C.T p, s, 0\n  sel.T r, p, y, z",
 				"two parameters": "and.T s, n, n\n  set.C.T p, s, 0\n  sel.T r, p, y, z",
 				"a branch's":     "and.T s, x, 5\n  set.C.T p, s, 0\n  mov.T r, z\n  bra done, p\n  add.T r, x, y\ndone:",
