@@ -1,4 +1,4 @@
-/* Calls that C makes by itself, without Go, because they were made before: those of some milliseconds at most on host memory, those on tensors
+/* Calls that C makes by itself, without Go, because they were made before: those of tens of milliseconds at most on host memory, those on tensors
    of a device's in the order of their owner's stream, and those on buffers of a device's while their memory is lent. Go
    publishes each as a hologram_direct, code beside what it wants to know of a call's addresses and numbers, in the
    hologram_gate of its executor and stream, and takes it back when the code goes. Whoever changes the gate's turn from open to taken has the turn of the stream, and finds there what stays until
@@ -114,7 +114,7 @@ hologram_gate *hologram_direct_gate(uint64_t executor, uint64_t stream);
 extern uint64_t hologram_buffers_freed; /* atomic */
 
 /* Makes a call on the executor of a gate, or leaves all as it was. Waits for nothing. On a device that works by itself
-   there is a loan for each operand that is a buffer. alone is asked before what takes long, milliseconds at most: whether
+   there is a loan for each operand that is a buffer. alone is asked before what takes long, tens of milliseconds at most: whether
    nobody waits for what the caller holds, nor will meanwhile; NULL: the caller holds nothing that others wait for. */
 hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t executor, const hologram_call_args *args,
                                             const hologram_loan *const *loans, bool (*alone)(void));

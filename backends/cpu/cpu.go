@@ -245,8 +245,8 @@ func (b *Backend) info() backends.Info {
 	return info
 }
 
-// enters bounds what is entered, which nobody can stop: by a caller who holds up nobody for no longer
-// than who stops it would notice. Where threads would share it sooner, the bound is that (workers.Alone).
+// enters bounds what is entered, which nobody can stop: as it is estimated, and by a caller who holds up nobody, for no
+// longer than who stops it would notice. Where threads would share it sooner, the bound is that (workers.Alone).
 var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: backends.Held, Alone: 50e6}
 
 // Open opens device 0.

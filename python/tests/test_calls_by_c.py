@@ -175,7 +175,7 @@ with hg.Executor("cpu") as ex:
 
 
 def test_long_calls_and_other_threads() -> None:
-    """C makes what takes up to 5 ms on one thread. Other threads of Python have the GIL meanwhile.
+    """C makes what takes up to 50 ms on one thread. Other threads of Python have the GIL meanwhile.
 
     They might free its Buffers: a call that has some is Go's while there are such threads.
     """

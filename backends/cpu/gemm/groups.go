@@ -5,7 +5,7 @@ import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 // Packing of elements for units that multiply groups, pairs of 16 bits or fours of 8. B
 // becomes tiles: a row has 16 columns' groups of elements that follow each other along k, a
 // tile has a step of k; those of two columns of tiles lie by turns. A, where it is packed,
-// becomes tiles of 16 rows of a step each, by turns with those below.
+// becomes tiles of 16 rows of a step each, by turns with those below if a panel has such.
 
 // words loads 32 elements, of which some may be masked, as such of 16 bits.
 func (g *maker) words(d x86.Reg, m x86.Mem, k x86.Reg) {

@@ -18,7 +18,7 @@ import (
 //	for rows of A, which are packed here if several blocks of B meet them in all of k
 //	  for columns of B
 //	    for k, as much as is packed of B at once
-//	      for panels of A, 32 rows
+//	      for panels of A, 32 rows or, of vectors, 14 or 16
 //	        for k, as much as goes with a panel: one call, or some
 //
 // Of floats the order (docs/REDUCTIONS.md) is the units' own: k is cut in steps of 32 from its
@@ -294,14 +294,14 @@ func (w *worker) fetchA(h unitPlan, i, qc, pc, pEnd, iEnd int64) {
 func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int64) {
 	p, t := w.p, w.tile
 	s := tile{along: p.ccs != p.out.size || p.n == 1 && p.crs == p.out.size, unit: p.unit, out: uint8(p.out.size), far: t.next != 0}
-	high := [2]int64{n, 0}
-	kind, shape, turned := dotted, n, p.turns()
-	if p.unit.tiles() || turned {
-		kind, shape = tiled, ceil(n, tileRows)
-		high = [2]int64{min(n, tileRows), max(0, n-tileRows)}
-		t.setConfig(high) // which AMX alone asks for
+	kind, tiles, high := dotted, ceil(n, tileRows), [2]int64{min(n, tileRows), max(0, n-tileRows)}
+	switch s.rows = int(n); {
+	case p.unit.tiles():
+		kind, s.rows = tiled, int(tiles)
+		t.setConfig(high)
+	case p.turns():
+		kind, s.far = turnedDots, p.m*p.ars > beyondL2
 	}
-	s.rows = int(shape)
 	t.bNext = uintptr(steps * stepBytes)
 	most := max(1, stepsOfCall/max(1, t.steps)) * 2 * tileRows
 	for j := jc; j < jEnd; {
@@ -309,7 +309,9 @@ func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int6
 		if wide >= 2*tileRows {
 			wide = wide / (2 * tileRows) * (2 * tileRows)
 		}
-		s.cols = int(min(ceil(wide, tileRows), 2))
+		if s.cols = int(min(ceil(wide, tileRows), 2)); kind == turnedDots {
+			s.rows, s.cols = int(wide), int(tiles)
+		}
 		across := [2]int64{min(wide, tileRows), min(max(0, wide-tileRows), tileRows)}
 		t.b, t.s = b+uintptr((j-jc)/(2*tileRows)*steps*stepBytes), sums+uintptr((j-jc)/(2*tileRows)*int64(t.sNext))
 		t.c, t.tiles = p.c+uintptr(i*p.crs+j*p.ccs), ceil(wide, 2*tileRows)
@@ -320,15 +322,12 @@ func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int6
 			t.cStep = uintptr(p.ccs)
 		}
 		t.lines, t.mask = lines, uint64(1)<<(marked[0]+marked[1])-1
-		if turned {
-			kind, s.rows, s.cols, s.far = turnedDots, int(wide), int(shape), p.m*p.ars > beyondL2
-		}
 		w.enter(kind, s)
 		j += wide
 	}
 }
 
-// aStepBytes is how far packed steps of A lie apart: a panel that vectors multiply has but one tile.
+// aStepBytes is how far packed steps of A lie apart, of a panel's one tile or two.
 func (p *product) aStepBytes() int64 {
 	if p.panelRows() > tileRows {
 		return stepBytes

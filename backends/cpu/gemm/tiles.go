@@ -28,7 +28,7 @@ type tileArgs struct {
 	a, aStep       uintptr  // of A: where it starts; bytes from row to row,
 	aNext, aDown   uintptr  // from step to step of k, and to the tile below
 	rest, restDown uintptr  // A's last step where that is not whole: rows are 64 bytes apart
-	steps, rests   int64    // of k, and whether there is such a last one; of vectors of pairs, how many rounds it has
+	steps, rests   int64    // of k, and whether there is such a last one; of dotter, how many rounds it has
 	b, bNext       uintptr  // of B in pairs: where it starts, and bytes to the next two tiles
 	s, sNext       uintptr  // where the sums are, and the next
 	c, cStep       uintptr  // the result: bytes from line to line

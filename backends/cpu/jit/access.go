@@ -261,6 +261,15 @@ func (g *gen) address(n *ir.Node) vreg {
 	return d
 }
 
+// loadsInOrder reports whether a node loads elements that lie as lanes do, from a place in a register on.
+func (g *gen) loadsInOrder(n *ir.Node) (head operand, ok bool) {
+	if n.Op != ir.Op(isa.LDG) || !g.p.linearAccess(g.lin, n) {
+		return head, false
+	}
+	head, step := g.stepOf(n)
+	return head, step == int64(n.Type.Size()) && head.reg != 0
+}
+
 // placesAhead finds where a segment's loads along memory are before the loop over its groups, with one
 // check for all of these; where an element of a block would stray, it goes to stray, for code that
 // checks as it goes. It reports whether there are such loads. The checks in the loop took 1.15 of
@@ -268,19 +277,15 @@ func (g *gen) address(n *ir.Node) vreg {
 func (g *gen) placesAhead(s *segment, stray x86.Label) bool {
 	g.ahead = map[*ir.Node]vreg{}
 	for _, n := range s.nodes {
-		if n.Op != ir.Op(isa.LDG) || !g.p.linearAccess(g.lin, n) {
-			continue
-		}
-		head, step := g.stepOf(n)
-		size := n.Type.Size()
-		if step != int64(size) || head.reg == 0 {
+		head, ok := g.loadsInOrder(n)
+		if !ok {
 			continue
 		}
 		if v := n.Args[n.AddrArgs()-1].Node; v == nil || slices.Contains(s.nodes, v) && !g.early[v] {
 			continue
 		}
 		slot := g.p.lay.slots + int32(slotBytes*n.Mem.Slot)
-		offset, bytes := int32(n.Mem.Offset), int32(g.shape.block*size)
+		offset, bytes := int32(n.Mem.Offset), int32(g.shape.block*n.Type.Size())
 		d := g.newReg(classGPR)
 		g.special(d, head.reg, 0, 0, func(e *encoder, in *inst) {
 			from := e.gpr(in.a, x86.RAX)
@@ -314,14 +319,11 @@ func (g *gen) rowsNext(i int) (rows []*mref) {
 		g.headsOf(next)
 	}
 	for _, n := range next.nodes {
-		if n.Op != ir.Op(isa.LDG) || !g.p.linearAccess(g.lin, n) {
+		head, ok := g.loadsInOrder(n)
+		if !ok {
 			continue
 		}
-		head, step := g.stepOf(n)
 		size := n.Type.Size()
-		if step != int64(size) || head.reg == 0 {
-			continue
-		}
 		base, offset := g.p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotBase, int32(n.Mem.Offset)+on*int32(size)
 		d := g.newReg(classGPR)
 		g.special(d, head.reg, 0, 0, func(e *encoder, in *inst) {

@@ -89,11 +89,13 @@ const (
 )
 
 // What a row takes in nanoseconds, and each of its bytes, where caches have about half of
-// the table; and about how long rows are moved before a look at whether the launch is cancelled.
+// the table; and about how long rows are moved before a look at whether the launch is cancelled,
+// and after how many of these another goroutine has its turn.
 const (
 	rowNanoseconds  = 1.0
 	byteNanoseconds = 0.02
 	lookNanoseconds = 50e3
+	looksOfTurn     = 64
 )
 
 // perRow is how many nanoseconds a row of this launch takes.
@@ -208,12 +210,16 @@ func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.
 // move moves the rows of some places, from number first to before last.
 func (r *launch) move(first, last int) {
 	atOnce := 1 + int(lookNanoseconds/r.perRow()) // of long rows few
-	for ; first < last && !r.stray.Load(); first += atOnce {
+	for look := 1; first < last && !r.stray.Load(); look++ {
 		if r.record.Stopped() {
 			r.stopped.Store(true)
 			return
 		}
-		runtime.Gosched() // nothing here else lets the goroutine that stops it run, if there is but one processor
+		// Nothing else here lets the goroutine that stops it run, if there is but one processor; from C, two threads
+		// change places for it.
+		if look%looksOfTurn == 0 {
+			runtime.Gosched()
+		}
 		end := min(first+atOnce, last)
 		switch b := r.bytes; {
 		case b == 2:
@@ -237,6 +243,7 @@ func (r *launch) move(first, last int) {
 		default:
 			r.long(first, end)
 		}
+		first = end
 	}
 }
 

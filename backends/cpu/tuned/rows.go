@@ -11,7 +11,7 @@ import (
 const (
 	veryShort   = 32        // elements of rows that the library takes side by side, where it is left to it
 	fewLanes    = 4         // of a block that is not worth it where there are many
-	placeBlock  = 4 * chunk // elements of a row in which a block looks for a place, by less than 256 rounds, see countType
+	placeBlock  = 4 * chunk // elements of a row in which a block looks for a place, narrow ones by at most 256 rounds, see countType
 	vectorBytes = 64
 	freeBytes   = 256 // of what a block's lanes combine in any order in a round
 )
