@@ -1,5 +1,11 @@
 package gemm
 
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+)
+
 // What a product needs next is fetched into the L2 while tiles are multiplied, a line in
 // every other step of k: from beyond, lines come too slowly to be waited for, whether a
 // panel of A is read for the first time or a block of B packed.
@@ -55,4 +61,23 @@ func (w *worker) aheadOf(p *plan, at spot, tiles int64, packB bool) bool {
 		w.next[1] = ahead{at.bNext + uintptr(at.panels*share), uintptr(each * unroll / max(at.kc, 1)), uintptr(each)}
 	}
 	return packB || at.panels > 0
+}
+
+// aheadRegs are where fetching is in the two lists.
+var aheadRegs = [...]x86.Reg{x86.RAX, x86.R15}
+
+// argAhead is a field of one of the lists of what is wanted next.
+func argAhead(list int, field uintptr) x86.Mem {
+	return at(unsafe.Offsetof(shapeOfArgs.next) + uintptr(list)*unsafe.Sizeof(ahead{}) + field)
+}
+
+// lists is how many lists of what is wanted next a tile goes through: one that packs has fewer registers.
+func (s tile) lists() int {
+	switch {
+	case !s.far:
+		return 0
+	case s.packs:
+		return 1
+	}
+	return len(aheadRegs)
 }

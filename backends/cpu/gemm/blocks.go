@@ -20,12 +20,16 @@ const (
 	maxA      = 2 << 20
 	maxKept   = 36 << 20 // of a B that stays packed for other rows of A
 	maxKeptA  = 1 << 20  // … of which then so many stay in the L2
+	// Of a B that few panels pack as they load it.
+	maxPackedFirst = 16 << 20
 	// Of the vectors of a product whose rows are shorter: narrower ones take as long.
 	leastBytes = 32
 	// Products of few steps of k, and how tall their tiles are.
 	shallow, shallowRows = 16, 6
 	// Panels of columns that are packed at once, of which memory has lines together.
 	panelsAtOnce = 8
+	// Rows of B that are fetched ahead of those that the first panel packs.
+	packAhead = 16
 	// How long a panel's tile takes at most for many to be done in a call.
 	tallNanoseconds = 1000
 	tallSums        = 16 << 10
@@ -115,6 +119,7 @@ type worker struct {
 	stopped bool
 	rooms   [rooms]backends.Memory
 	written *sequenceOf // not nil: what is to be done is written down, not done
+	short   bool        // … and is over before it pays to fetch anything ahead
 }
 
 // The rooms: packed A and B, sums, C as it was.
@@ -285,13 +290,17 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	if w.err != nil {
 		return
 	}
+	// What the first panel loads of B it also packs, if it can be loaded as it lies; from memory a
+	// copy's longer rows come faster, but where the panels before have fetched them.
+	packsFirst := plan.packB && shared == nil && !p.converts() && p.bcs == size && rows > 1 && rows <= packsMost && tall == 1 &&
+		(p.n*p.k*size <= maxPackedFirst || plan.panels >= unroll*ceil(plan.tileBytes, 64))
 	keptAt := func(p0, jc int64) uintptr { return b + uintptr(((jc-j0)/perBlock*plan.chunks+p0/chunk)*plan.bBlock) }
 	packPiece := func(pc, from, deep int64) {
 		if deep = min(deep, min(p.k-pc*chunk, chunk)-from); deep > 0 {
 			w.packB(b+uintptr(pc*plan.bBlock), &plan.shape, pc*chunk, from, deep, j0, j1)
 		}
 	}
-	for pc := int64(0); plan.held && shared == nil && pc*chunk < p.k; pc++ {
+	for pc := int64(0); plan.held && !packsFirst && shared == nil && pc*chunk < p.k; pc++ {
 		packPiece(pc, 0, chunk)
 	}
 
@@ -313,14 +322,15 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 				}
 				for jc := jo; jc < je; jc += perBlock {
 					jEnd := min(jc+perBlock, je)
-					bAt, has := b, plan.held || keeps && ic > 0
+					bAt, has := b, plan.held && !(packsFirst && ic == 0) || keeps && ic > 0
 					switch {
 					case keeps:
 						bAt = keptAt(p0, jc)
 					case plan.held:
 						bAt += uintptr(pc * plan.bBlock)
 					}
-					if plan.packB && !has && kc > 0 {
+					fresh := plan.packB && !has && kc > 0
+					if fresh && !packsFirst {
 						w.packB(bAt, &plan.shape, p0, 0, kc, jc, jEnd)
 					}
 					for q, done := ic, int64(1); q < end; q += done {
@@ -360,16 +370,20 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 						}
 						w.follow(pc == 0, pc == plan.chunks-1, at, to, was)
 						w.b, w.bStep, w.bNext = p.b+uintptr(p0*p.brs+jc*p.bcs), uintptr(p.brs), uintptr(across*size)
-						if plan.packB {
+						s := tile{t: p.t, rows: int(n), cols: int(plan.width), along: plan.along, packs: fresh && packsFirst && q == ic}
+						packed := plan.packB && !s.packs
+						if packed {
 							w.b, w.bStep, w.bNext = bAt, uintptr(plan.tileBytes), uintptr(plan.bTile)
 						}
-						s := tile{t: p.t, rows: int(n), cols: int(plan.width), along: plan.along}
+						if s.packs {
+							w.dst, w.dstStep, w.ahead = bAt, uintptr(plan.bTile), uintptr(packAhead*p.brs)
+						}
 						if done = min(tall, (i1-top)/rows); done > 1 {
-							w.down(s, jEnd-jc, plan.packB, done, rows*p.ars, rows*at.step)
+							w.down(s, jEnd-jc, packed, done, rows*p.ars, rows*at.step)
 							continue
 						}
 						done = 1
-						if !p.converts() && w.written == nil { // what is entered directly is short
+						if !p.converts() && !w.short {
 							here := spot{p0: p0, kc: kc, panels: end - 1 - q, panel: top + n}
 							if jc > jo || !plan.along {
 								here.packed = plan.packA
@@ -382,7 +396,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 							}
 							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), plan.packB && !has)
 						}
-						w.tilesOf(multiplies, s, jEnd-jc, plan.packB)
+						w.tilesOf(multiplies, s, jEnd-jc, packed)
 					}
 				}
 			}

@@ -15,7 +15,7 @@ type library struct {
 	m    machine
 	half *library // nil: there are no narrower vectors
 	mu   sync.Mutex
-	made [codeKinds][numbers][maxRows + 1][maxCols + 1][8]atomic.Pointer[mem.Code]
+	made [codeKinds][numbers][maxRows + 1][maxCols + 1][16]atomic.Pointer[mem.Code]
 }
 
 type codeKind uint8
@@ -71,6 +71,9 @@ func (s tile) way() int {
 	}
 	if s.far {
 		way |= 4
+	}
+	if s.packs {
+		way |= 8
 	}
 	return way
 }
@@ -143,7 +146,7 @@ func (w *worker) call(kind codeKind, s tile) {
 		return
 	}
 	if w.written != nil {
-		w.err = w.written.add(kind, c, &w.args)
+		w.err = w.written.add(kind, s, c, &w.args)
 		return
 	}
 	jit.Enter(c, unsafe.Pointer(&w.args))

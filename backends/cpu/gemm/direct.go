@@ -18,6 +18,10 @@ import (
 // directCalls is in how many calls work is entered directly.
 const directCalls = 256
 
+// fetchNanoseconds is from how much work on it pays that its calls fetch what is next: two addresses
+// more for each have to be made each time.
+const fetchNanoseconds = 20e3
+
 // A frame: alpha, beta, how many calls there are, the calls, then what was asked for as
 // rooms.
 const (
@@ -60,11 +64,11 @@ var (
 )
 
 // add writes a call down, and leaves args as it would.
-func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
+func (s *sequenceOf) add(kind codeKind, of tile, c *mem.Code, a *args) error {
 	if len(s.calls) == directCalls {
 		return errTooLong
 	}
-	call := writtenCall{c, bytesOf(a), a.flags, addressesOf(kind, a), -1}
+	call := writtenCall{c, bytesOf(a), a.flags, addressesOf(kind, of, a), -1}
 	if kind.counts() {
 		call.tiles = int(unsafe.Offsetof(a.tiles))
 	}
@@ -77,6 +81,9 @@ func (s *sequenceOf) add(kind codeKind, c *mem.Code, a *args) error {
 	a.b += tiles * a.bNext
 	for _, at := range []*uintptr{&a.t, &a.s, &a.d, &a.c} {
 		*at += tiles * a.dNext
+	}
+	if of.packs {
+		a.dst += tiles * a.dstStep
 	}
 	a.tiles = 0
 	return nil
@@ -163,7 +170,7 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 		p.scaled, p.reads = true, true
 	}
 	s := &sequenceOf{}
-	w := &worker{written: s}
+	w := &worker{written: s, short: ns < fetchNanoseconds}
 	for i := range r.divide(1, 0) {
 		r.task(w, i)
 	}
@@ -206,7 +213,7 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 }
 
 // addressesOf returns the fields of args that the code looks at and that are addresses.
-func addressesOf(kind codeKind, a *args) []uintptr {
+func addressesOf(kind codeKind, s tile, a *args) []uintptr {
 	switch kind {
 	case copies, transposes, moves, widens, narrows:
 		return []uintptr{unsafe.Offsetof(a.src), unsafe.Offsetof(a.dst)}
@@ -219,6 +226,15 @@ func addressesOf(kind codeKind, a *args) []uintptr {
 		if uintptr(a.flags)&x.flag != 0 {
 			fields = append(fields, x.field)
 		}
+	}
+	if kind != multiplies {
+		return fields
+	}
+	if s.packs {
+		fields = append(fields, unsafe.Offsetof(a.dst))
+	}
+	for i := range s.lists() {
+		fields = append(fields, unsafe.Offsetof(a.next)+uintptr(i)*unsafe.Sizeof(ahead{}))
 	}
 	return fields
 }

@@ -75,7 +75,8 @@
 //	      for panels of A: what a tile's rows need, which the L1 holds
 //	        one call: the panel by all tiles, 20 µs or so
 //
-// Meanwhile the next panel of A is fetched, and the next block of B that is to be packed.
+// Meanwhile the next panel of A is fetched, and the next block of B that is to be packed. A block that
+// can be loaded as it lies is packed by its first panel, which stores each row of a tile that it loads.
 //
 // Threads share packed blocks of B, of which each chunk is packed in pieces by those that need it
 // (shape.go): each begins with its own stretch of tasks, rows by columns, and, done, helps with

@@ -34,6 +34,7 @@ type tile struct {
 	cols  int  // in vectors
 	along bool // A's elements of a row lie side by side, as rows do; else those of a column
 	mask  bool // the last vector is not whole
+	packs bool // of multiplies: rows of B are packed to dst as they are loaded, dstStep bytes from tile to tile
 	far   bool // of rowwise: rows come from beyond the caches nearby; of multiplies: what is needed next does
 	// Of units: how they multiply, and bytes of an element of the result.
 	unit multiplier
@@ -62,7 +63,7 @@ type args struct {
 	tiles          int64
 	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
 	next           [2]ahead  // of far: what is fetched meanwhile
-	ahead          uintptr   // of rowwise, if far: how far behind A what is fetched begins; of streams: how far ahead of B
+	ahead          uintptr   // of rowwise, if far: how far behind A what is fetched begins; of streams, and of tiles that pack: how far ahead of B
 	src, dst       uintptr   // of copy.go's
 	srcNext        uintptr
 	srcStep        uintptr
@@ -357,14 +358,6 @@ func (g *maker) fetchSums() {
 	g.Bind(skip)
 }
 
-// aheadRegs are where fetching is in the two lists.
-var aheadRegs = [...]x86.Reg{x86.RAX, x86.R15}
-
-// argAhead is a field of one of the lists of what is wanted next.
-func argAhead(list int, field uintptr) x86.Mem {
-	return at(unsafe.Offsetof(shapeOfArgs.next) + uintptr(list)*unsafe.Sizeof(ahead{}) + field)
-}
-
 // micro is a micro-kernel: for each of its tiles the sums of k products, in order
 // of k from zero, and what follows them. One that streams fetches B's rows into the L2, so
 // many bytes ahead as args say.
@@ -383,13 +376,15 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 	g.factors()
 	g.Load(x86.W64, regBStep, argBStep)
 	var list ahead
-	if s.far {
-		for i, r := range aheadRegs {
-			g.Load(x86.W64, r, argAhead(i, unsafe.Offsetof(list.at)))
-		}
+	for i := range s.lists() {
+		g.Load(x86.W64, aheadRegs[i], argAhead(i, unsafe.Offsetof(list.at)))
 	}
 	if stream {
 		g.Load(x86.W64, streamReg, at(unsafe.Offsetof(shapeOfArgs.ahead)))
+	}
+	if s.packs {
+		g.Load(x86.W64, packReg, argDst)
+		g.Load(x86.W64, packAheadReg, at(unsafe.Offsetof(shapeOfArgs.ahead)))
 	}
 	if s.along {
 		for i := 1; i < g.bases(); i++ { // 13 rows on
@@ -403,7 +398,7 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 	g.Bind(loop)
 	for u := range unroll {
 		g.round(u)
-		if s.far && u%2 == 0 {
+		if u%2 == 0 && u/2 < s.lists() {
 			g.PrefetchL2(x86.At(aheadRegs[u/2], 0))
 			g.OpMem(x86.ADD, x86.W64, aheadRegs[u/2], argAhead(u/2, unsafe.Offsetof(list.step)))
 		}
@@ -421,15 +416,25 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 	g.Jcc(x86.NE, rest)
 	g.Bind(done)
 	g.finish()
-	if s.far {
-		for i := range aheadRegs {
-			g.Load(x86.W64, x86.RAX, argAhead(i, unsafe.Offsetof(list.tile)))
-			g.OpTo(x86.ADD, x86.W64, argAhead(i, unsafe.Offsetof(list.at)), x86.RAX)
-		}
+	if s.packs {
+		g.Load(x86.W64, x86.RAX, argDstSt)
+		g.OpTo(x86.ADD, x86.W64, argDst, x86.RAX)
+	}
+	for i := range s.lists() {
+		g.Load(x86.W64, x86.RAX, argAhead(i, unsafe.Offsetof(list.tile)))
+		g.OpTo(x86.ADD, x86.W64, argAhead(i, unsafe.Offsetof(list.at)), x86.RAX)
 	}
 	g.next(again)
 	return g.end()
 }
+
+// Of a tile that packs: where rows of B go, and how far ahead of B it is fetched. The one is a base of
+// rows otherwise, of which such a tile has so few that it needs two, the other a list's.
+const (
+	packReg      = x86.R11
+	packAheadReg = x86.R15
+	packsMost    = int64(2 * len(multiples)) // rows
+)
 
 // streamReg is how far ahead of B what streams fetches.
 const streamReg = x86.RAX
@@ -456,6 +461,12 @@ func (g *maker) round(u int) {
 	} else {
 		for v := range s.cols {
 			g.load(g.row(v), x86.At(regB, int32(v*g.m.bytes)), g.last(v))
+			if s.packs {
+				g.store(x86.At(packReg, int32((u*s.cols+v)*g.m.bytes)), g.row(v), false)
+			}
+		}
+		for at := 0; s.packs && at < s.cols*g.m.bytes; at += 64 {
+			g.PrefetchL2(x86.Mem{Base: regB, Index: packAheadReg, Scale: 1, Disp: int32(at)})
 		}
 		for i := range s.rows {
 			if s.cols == 1 && g.m.evex && s.t.float() {
@@ -489,6 +500,9 @@ func (g *maker) round(u int) {
 
 // forward moves on by n columns of A that lie side by side.
 func (g *maker) forward(n int) {
+	if g.s.packs {
+		g.OpImm(x86.ADD, x86.W64, packReg, int32(n*g.s.cols*g.m.bytes))
+	}
 	if g.s.along {
 		for i := range g.bases() {
 			g.OpImm(x86.ADD, x86.W64, bases[i], int32(n)*int32(g.s.t.size()))
