@@ -61,6 +61,12 @@ func randomMatrix(r *rand.Rand, h *host, t isa.Type, batch []int64, rows, cols i
 		l = kernels.Packed(t, wide...)
 		l.Shape = shape
 		l.Stride[n-1], l.Stride[n-2] = l.Stride[n-2], l.Stride[n-1]
+	case 6: // rows so many pages apart
+		page := 4096 / int64(t.Size())
+		wide := append([]int64(nil), shape...)
+		wide[n-1] = (wide[n-1] + page) / page * page
+		l = kernels.Packed(t, wide...)
+		l.Shape = shape
 	}
 	last := int64(1)
 	for i, d := range shape {

@@ -292,7 +292,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	}
 	// What the first panel loads of B it also packs, if it can be loaded as it lies; from memory a
 	// copy's longer rows come faster, but where the panels before have fetched them.
-	packsFirst := plan.packB && shared == nil && !p.converts() && p.bcs == size && rows > 1 && rows <= packsMost && tall == 1 &&
+	packsFirst := plan.packB && shared == nil && !p.converts() && p.bcs == size && rows <= packsMost && tall == 1 &&
 		(p.n*p.k*size <= maxPackedFirst || plan.panels >= unroll*ceil(plan.tileBytes, 64))
 	keptAt := func(p0, jc int64) uintptr { return b + uintptr(((jc-j0)/perBlock*plan.chunks+p0/chunk)*plan.bBlock) }
 	packPiece := func(pc, from, deep int64) {
