@@ -205,11 +205,11 @@ func SetThreads(n int) error {
 	return nil
 }
 
-// setThreads chooses the number of threads, by which kernels say what is entered directly.
+// setThreads chooses the number of threads, by which plans are made and kernels say what is entered directly.
 // Go runs no more than GOMAXPROCS at once, which is raised where more are asked for.
 func (d *Device) setThreads(n int) {
 	d.threads.Lock()
-	d.workers.SetThreads(n)
+	d.call.Replan(n, d.workers.SetThreads)
 	if runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}

@@ -212,7 +212,19 @@ type Device struct {
 	Host *memory.Pool // of Records
 	kept atomic.Int64 // Bounds, beside each prepared call's one
 
+	threads   atomic.Int32 // that plans are made for, 0: as many as at first; or changing
 	published published
+}
+
+// changing is a number of threads that nothing is kept for.
+const changing = -1
+
+// Replan has plans made for so many threads, which set tells the device, from now on: calls
+// that were prepared for another number are found by that alone.
+func (d *Device) Replan(n int, set func(n int)) {
+	d.threads.Store(changing)
+	set(n)
+	d.threads.Store(int32(n))
 }
 
 // Prepare makes a call ready. Its counts have been checked.

@@ -93,6 +93,10 @@ func grown(from []set) []set {
 func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	var room [64]uint64
 	key := r.key(room[:0])
+	threads := t.device.threads.Load()
+	if r.Op != nil && !r.Op.Elementwise { // by whose number a device may plan
+		key[0] |= uint64(uint16(threads)) << keyThreads
+	}
 	hash := hashOf(key)
 	s := setOf(*t.sets.Load(), hash)
 	for i := range s.ways {
@@ -116,7 +120,11 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	}
 	p.hash, p.key = hash, append([]uint64(nil), key...)
 	p.Acquire()
-	if gone := t.put(p); gone != nil {
+	gone := p
+	if threads != changing && t.device.threads.Load() == threads { // else it may be a plan for another number
+		gone = t.put(p)
+	}
+	if gone != nil {
 		gone.Release()
 	}
 	return p, nil
@@ -140,8 +148,11 @@ func (t *Table) Close() {
 	}
 }
 
+// keyThreads is where a key's first word has the number of threads.
+const keyThreads = 48
+
 // key appends the request's signature: all of it that Prepare looks at, but for
-// the program, whose table this is.
+// the program, whose table this is, and the device's number of threads.
 func (r *Request) key(to []uint64) []uint64 {
 	head := uint64(len(r.Operands)) | uint64(len(r.Dims))<<8
 	if r.Dims != nil {

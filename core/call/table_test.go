@@ -79,6 +79,67 @@ func TestCallsArePreparedOnce(t *testing.T) {
 	again.Release()
 }
 
+// planner is a device whose plans are of so many threads.
+type planner struct {
+	*slow
+	threads int
+	planned []int  // how many, of each plan
+	midway  func() // called while a plan is made
+}
+
+func (p *planner) Plan(*kernels.Op, isa.Type, []int64) (*kernels.Plan, error) {
+	p.planned = append(p.planned, p.threads)
+	if p.midway != nil {
+		p.midway()
+	}
+	return nil, nil
+}
+
+func (p *planner) PlanShapes(op *kernels.Op, _ []kernels.Layout, _ int) (*kernels.Plan, error) {
+	return p.Plan(op, isa.F32, nil)
+}
+
+// TestPlansAreForANumberOfThreads: a call is planned anew for another number, and what was planned for
+// one that comes again is found again; but not while the number changes.
+func TestPlansAreForANumberOfThreads(t *testing.T) {
+	s, d := newSlow(t)
+	dev := &planner{slow: s, threads: 1}
+	d.Cache = program.NewCache(dev)
+	table := NewTable(d, 16)
+	defer table.Close()
+	set := func(n int) { d.Replan(n, func(n int) { dev.threads = n }) }
+	sum := &Request{Op: kernels.Cumsum, Operands: []Operand{vector(64, isa.F32, 9), vector(128, isa.F32, 9)}}
+	plain := &Request{Op: kernels.VectorAbs, Operands: sum.Operands}
+	get := func(r *Request, try bool) *Prepared {
+		p, err := table.Get(r, try)
+		require.NoError(t, err)
+		p.Release()
+		return p
+	}
+	abs := get(plain, false)
+	first := get(sum, false)
+	set(2)
+	_, err := table.Get(sum, true)
+	require.ErrorIs(t, err, status.ErrBusy)
+	second := get(sum, false)
+	require.Same(t, abs, get(plain, true)) // nobody plans it
+	set(3)
+	get(sum, false)
+	set(2)
+	require.Same(t, second, get(sum, true))
+	require.NotSame(t, first, second)
+	require.Equal(t, []int{1, 2, 3}, dev.planned)
+
+	dev.midway = func() { dev.midway = nil; set(4) } // of a plan for 2, or for both
+	other := &Request{Op: kernels.Cumsum, Operands: []Operand{vector(64, isa.F32, 8), vector(128, isa.F32, 8)}}
+	require.Zero(t, get(other, false).Users())
+	d.Replan(5, func(n int) { require.Zero(t, get(other, false).Users()); dev.threads = n })
+	require.Equal(t, []int{1, 2, 3, 2, 4}, dev.planned)
+	get(other, false)
+	get(other, true)
+	require.Equal(t, []int{1, 2, 3, 2, 4, 5}, dev.planned)
+}
+
 // TestWhoAsksForTheCost binds a launch whose cost depends on a parameter: it is
 // found out when somebody asks, and then with that parameter.
 func TestWhoAsksForTheCost(t *testing.T) {
