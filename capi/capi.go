@@ -11,6 +11,7 @@
 // panic becomes the status HOLOGRAM_INTERNAL.
 package main
 
+// #cgo CFLAGS: -O3 -fvisibility=hidden
 // #include "support.h"
 import "C"
 

@@ -51,16 +51,6 @@ static int key_of(const hologram_gate *g, const hologram_call_args *a, uint64_t 
   return n;
 }
 
-/* A multiplication a word, as wyhash and its kin do. */
-static uint64_t hash_of(const uint64_t *words, int n) {
-  uint64_t h = (uint64_t)n;
-  for (int i = 0; i < n; i++) {
-    h = (h ^ words[i]) * 0x9e3779b97f4a7c15u;
-    h ^= h >> 29;
-  }
-  return h ^ h >> 32;
-}
-
 /* ---- calls ---- */
 
 /* The caller's floating-point state may be another one than programs mean; see backends/fpenv. */
@@ -180,7 +170,7 @@ static hologram_direct *find(hologram_gate *g, uint64_t hash, const uint64_t *ke
   hologram_direct **at = places(g, hash);
   for (int i = 0; i < HOLOGRAM_DIRECT_WAYS; i++) {
     hologram_direct *d = __atomic_load_n(&at[i], __ATOMIC_ACQUIRE);
-    if (d && d->hash == hash && d->num_words == n && !memcmp(d->key, key, (size_t)n * sizeof *key)) return d;
+    if (d && d->hash == hash && d->num_words == n && hologram_words_alike(d->key, key, n)) return d;
   }
   return NULL;
 }
@@ -211,7 +201,7 @@ bool hologram_direct_lend(const hologram_gate *g, uint64_t executor, uint64_t bu
 /* Gives it back, or to Go, if that wants it. */
 static void give(hologram_gate *g) {
   uint32_t taken = HOLOGRAM_GATE_TAKEN;
-  __atomic_fetch_add(&g->turns, 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&g->turns, g->turns + 1, __ATOMIC_RELEASE); /* nobody else changes it meanwhile */
   if (!__atomic_compare_exchange_n(&g->turn, &taken, HOLOGRAM_GATE_OPEN, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     __atomic_store_n(&g->turn, HOLOGRAM_GATE_SHUT, __ATOMIC_RELEASE);
   }
@@ -225,7 +215,7 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
   hologram_direct *d;
   int n, at = 0;
   if (__atomic_load_n(&paused, __ATOMIC_RELAXED) || hologram_support_forked() || !(n = key_of(g, args, key))) return DIRECT_NO;
-  hash = hash_of(key, n);
+  hash = hologram_words_hash(key, n);
   if (!take(g)) return DIRECT_NO;
   if (g->executor != executor || !lent(g, args, loans)) {
     /* it is another's by now, or the memory is */
@@ -240,7 +230,7 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
         leave(before);
       }
     }
-    if (outcome == DIRECT_DONE) __atomic_fetch_add(&g->done, 1, __ATOMIC_RELAXED);
+    if (outcome == DIRECT_DONE) __atomic_store_n(&g->done, g->done + 1, __ATOMIC_RELAXED);
   } else {
     /* What comes once is not worth the making. Of each place the last few are known: calls that come by turns would have
        each other forgotten in one. */
@@ -264,7 +254,7 @@ void hologram_direct_offer(const hologram_gate *g, uint64_t executor, const holo
   uint64_t key[HOLOGRAM_DIRECT_WORDS];
   hologram_direct call = {.key = key};
   if (!(call.num_words = key_of(g, args, key))) return;
-  call.hash = hash_of(key, call.num_words);
+  call.hash = hologram_words_hash(key, call.num_words);
   direct_publish(executor, (hologram_call_args *)args, &call);
 }
 

@@ -13,6 +13,27 @@
 /* How many operands and numbers the calls have that C makes by itself. */
 enum { HOLOGRAM_DIRECT_OPERANDS = 16, HOLOGRAM_DIRECT_SCALARS = 8 };
 
+/* A hash of words: a multiplication each, as wyhash and its kin do, in two chains, since each is waited for. */
+static inline uint64_t hologram_words_hash(const uint64_t *words, int n) {
+  uint64_t even = (uint64_t)n, odd = 0;
+  int i = 0;
+  for (; i < n - 1; i += 2) {
+    even = (even ^ words[i]) * 0x9e3779b97f4a7c15u;
+    odd = (odd ^ words[i + 1]) * 0xe7037ed1a0b428dbu;
+  }
+  if (i < n) even = (even ^ words[i]) * 0x9e3779b97f4a7c15u;
+  even ^= even >> 29 ^ odd >> 32 ^ odd << 32;
+  even *= 0x9e3779b97f4a7c15u;
+  return even ^ even >> 32;
+}
+
+/* Whether words are the same. They are few: memcmp takes as long before it begins. */
+static inline bool hologram_words_alike(const uint64_t *a, const uint64_t *b, int n) {
+  uint64_t differ = 0;
+  for (int i = 0; i < n; i++) differ |= a[i] ^ b[i];
+  return !differ;
+}
+
 /* A gate's turn, as core has it. */
 enum { HOLOGRAM_GATE_OPEN = 0, HOLOGRAM_GATE_TAKEN = 1, HOLOGRAM_GATE_SHUT = 2 };
 

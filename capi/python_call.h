@@ -53,7 +53,8 @@ typedef struct {
   int64_t dims[HOLOGRAM_MAX_RANK];
   taken taken[MAX_OPERANDS];
   py_buffer views[MAX_OPERANDS]; /* of those that are exported */
-  int num_borrowed, num_torch; /* of these, torch's tensors */
+  int num_borrowed, num_torch; /* of these, torch's tensors, */
+  const torch_way *torch;      /* and the way that they were asked last */
   int num_versions;
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
@@ -162,7 +163,7 @@ outcome request_own(request *r, int i);
 bool request_run(request *r);
 
 /* Tells autograd that up to MAX_OPERANDS tensors were written, by their versions; false with an exception. */
-bool tensors_written(py_object *const *tensors, int all);
+bool tensors_written(const torch_way *torch, py_object *const *tensors, int all);
 
 /* Lets go of all operands, with an exception set or, if fine, without; raises the versions of tensors that the work
    wrote. False with an exception. */

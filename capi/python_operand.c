@@ -284,6 +284,7 @@ outcome request_reset(request *r, py_object *executor) {
   r->args.context = NULL;
   r->args.first = NULL;
   r->num_borrowed = r->num_torch = r->num_versions = 0;
+  r->torch = NULL;
   r->numbers = r->transposed = 0;
   r->changed = false;
   r->ordered = 0;
@@ -464,7 +465,7 @@ static bool describe_again(request *r, int i) {
 }
 
 outcome request_borrow(request *r) {
-  const torch_way *torch = r->num_torch ? torch_asked() : NULL;
+  const torch_way *torch = r->torch = r->num_torch ? torch_asked() : NULL;
   outcome found = r->stream ? find_named(r) : DONE;
   for (int i = 0; torch && i < r->args.num_operands && found == DONE; i++) {
     if (r->taken[i].torch) found = torch->first(&r->taken[i]);

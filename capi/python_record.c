@@ -6,6 +6,7 @@
 #include <string.h>
 
 static _Thread_local recording *recorder;
+static bool ever_recorded; /* by any thread, ever: else none need be asked for its own, which takes longer; guarded by the GIL */
 
 /* Lets the tensors of a recording go, which may run Python. */
 static void let_go(recording *r) {
@@ -45,7 +46,7 @@ static int number_of(const recording *r, const char *storage) {
 }
 
 void sequence_note(const request *r) {
-  recording *to = recorder;
+  recording *to = ever_recorded ? recorder : NULL;
   int n = r->args.num_operands;
   step *s;
   if (!to || to->spoiled || to->done) return;
@@ -99,6 +100,7 @@ static py_object *record(py_object *self, py_object *const *args, ptrdiff_t n) {
   }
   older = recorder;
   recorder = next;
+  ever_recorded = ever_recorded || next;
   forget(older);
   return py_none();
 }

@@ -33,6 +33,47 @@ bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank
   return true;
 }
 
+/* ---- what Go says of results ---- */
+
+enum { ASKED_WORDS = 40, ASKED_CALLS = 64 };
+
+/* All of a call that hologram_result looks at, of operands that are no buffers; 0 words: there are some, or too many. */
+static int asked_key(const hologram_call_args *a, uint64_t *to) {
+  int n = 0;
+  to[n++] = (uint64_t)a->num_operands | (uint64_t)(uint8_t)a->num_dims << 8 | (uint64_t)(uint32_t)a->op << 32;
+  for (int i = 0; i < a->num_operands; i++) {
+    const hologram_operand *o = &a->operands[i];
+    bool bound = o->rank >= 0;
+    if (o->buffer || n + 1 + HOLOGRAM_MAX_RANK > ASKED_WORDS) return 0;
+    to[n++] = bound ? (uint64_t)o->dtype | (uint64_t)o->rank << 8 | (uint64_t)(uint32_t)o->flags << 32 : UINT64_MAX;
+    for (int k = 0; k < o->rank; k++) to[n++] = (uint64_t)o->shape[k];
+  }
+  if (n + a->num_dims > ASKED_WORDS) return 0;
+  for (int i = 0; i < a->num_dims; i++) to[n++] = (uint64_t)a->dims[i];
+  return n;
+}
+
+/* hologram_result, which takes longer than a small call: what it said is kept, since that is the same every time. */
+static bool ask(const hologram_call_args *a, hologram_operand *result) {
+  static struct {
+    int n;
+    uint64_t key[ASKED_WORDS];
+    hologram_operand result;
+  } kept[ASKED_CALLS], *at;
+  uint64_t key[ASKED_WORDS];
+  int n = asked_key(a, key);
+  at = &kept[hologram_words_hash(key, n) % ASKED_CALLS];
+  if (!n || at->n != n || !hologram_words_alike(at->key, key, n)) {
+    if (hologram_result(a, result) != HOLOGRAM_OK) return false;
+    if (!n) return true;
+    at->n = n;
+    memcpy(at->key, key, (size_t)n * sizeof *key);
+    at->result = *result;
+  }
+  *result = at->result;
+  return true;
+}
+
 /* ---- kinds ---- */
 
 py_object *result_shape(const int64_t *shape, int rank) {
@@ -101,7 +142,7 @@ static py_object *buffer_of_one(const request *r, int32_t dtype) {
 outcome request_cell(request *r, bool later, py_object **made) {
   hologram_operand result, *to = &r->operands[r->args.num_operands];
   if (r->args.num_operands == MAX_OPERANDS) return SURPRISE;
-  if (hologram_result(&r->args, &result) != HOLOGRAM_OK) return SURPRISE;
+  if (!ask(&r->args, &result)) return SURPRISE;
   if (later || !((py_handle *)r->executor)->host_visible) {
     *made = buffer_of_one(r, result.flags & HOLOGRAM_BOOL ? 0 : result.dtype);
     return *made ? request_take(r, *made, FRESH) : operand_refused();
@@ -184,7 +225,7 @@ outcome request_result(request *r, int elements, int first, int like, bool row, 
   if (elements != ASKED && r->args.num_dims < 0 && like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL)) {
     if (broadcast(r, like, elements == BOOLS, &result) != DONE) return SURPRISE;
     if (result.rank > 1) strides = result_order(r, result.shape, result.rank);
-  } else if (hologram_result(&r->args, &result) != HOLOGRAM_OK) {
+  } else if (!ask(&r->args, &result)) {
     return SURPRISE;
   }
   return request_make(r, first, result.flags & HOLOGRAM_BOOL ? 0 : result.dtype, shape + row, result.rank - row, strides, made);

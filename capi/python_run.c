@@ -134,9 +134,8 @@ bool request_run(request *r) {
   return true;
 }
 
-bool tensors_written(py_object *const *tensors, int all) {
+bool tensors_written(const torch_way *torch, py_object *const *tensors, int all) {
   py_object *list[MAX_OPERANDS], *left, *arguments, *done;
-  const torch_way *torch = torch_asked();
   int n = 0;
   for (int i = 0; i < all; i++) {
     if (torch->wrote(tensors[i]) != DONE) list[n++] = tensors[i];
@@ -162,7 +161,7 @@ static bool raise_versions(request *r) {
   for (int i = 0; i < r->args.num_operands; i++) {
     if (r->taken[i].version) list[n++] = r->taken[i].version;
   }
-  return tensors_written(list, n);
+  return tensors_written(r->torch ? r->torch : torch_asked(), list, n); /* of Buffers' tensors none was asked */
 }
 
 bool request_end(request *r, bool fine) {

@@ -152,6 +152,9 @@ static struct {
   py_object *all, *name, *none;
 } levels;
 
+/* Torch's number of the layout that has strides. */
+static int32_t strided;
+
 /* Where in a tensor of Python's the address of its implementation was found; 0: to be asked for. */
 static ptrdiff_t place;
 
@@ -178,11 +181,12 @@ static outcome describe(taken *t, const cpp_tensor *x, dl_tensor *out) {
   int32_t dtype, layout, device, index;
   int64_t dim;
   bool known;
-  if (libtorch.get_dtype(x, &dtype) || libtorch.get_layout(x, &layout) || layout != libtorch.strided()) return SURPRISE;
-  if (libtorch.get_device_type(x, &device) || libtorch.get_device_index(x, &index)) return SURPRISE;
-  if (dtype < 0 || dtype >= 128 || device < 0 || device >= 64) return SURPRISE;
+  if (libtorch.get_dtype(x, &dtype) || libtorch.get_layout(x, &layout) || layout != strided) return SURPRISE;
+  if (libtorch.get_device_type(x, &device) || dtype < 0 || dtype >= 128 || device < 0 || device >= 64) return SURPRISE;
   if (libtorch.get_dim(x, &dim) || dim > HOLOGRAM_MAX_RANK || libtorch.get_storage_offset(x, &t->offset)) return SURPRISE;
   known = dtypes[dtype].known && devices[device].known;
+  index = 0; /* of the host, whose memory is the same for all */
+  if (!(known && devices[device].type == DL_CPU) && libtorch.get_device_index(x, &index)) return SURPRISE;
   if (known) {
     out->device.type = devices[device].type;
     out->device.id = index < 0 ? 0 : index;
@@ -291,7 +295,7 @@ bool torch_glance(py_object *tensor, glance *to) {
 bool torch_look(py_object *tensor, glance *to, int32_t *device, int32_t *index) {
   cpp_tensor x;
   int32_t layout;
-  if (!find(tensor, &x) || libtorch.get_layout(&x, &layout) || layout != libtorch.strided() || libtorch.is_neg(&x)) return false;
+  if (!find(tensor, &x) || libtorch.get_layout(&x, &layout) || layout != strided || libtorch.is_neg(&x)) return false;
   if (libtorch.get_device_type(&x, device) || libtorch.get_device_index(&x, index)) return false;
   return torch_glance(tensor, to);
 }
@@ -514,6 +518,7 @@ static bool look_up(const void *lender) {
   if (missing) memset(&libtorch, 0, sizeof libtorch);
   if (missing || untold) memset(&states, 0, sizeof states);
   if (missing || unmade) memset(&makers, 0, sizeof makers);
+  if (!missing) strided = libtorch.strided();
   return !missing;
 }
 

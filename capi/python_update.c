@@ -76,7 +76,7 @@ static bool written(const signature *s, py_object *arrays, ptrdiff_t from) {
     if (s->params[i].kind == 'w') list[n++] = py.PyTuple_GetItem(arrays, from);
     from++;
   }
-  return tensors_written(list, n);
+  return tensors_written(torch_asked(), list, n);
 }
 
 /* Launches those of arrays from one on to another together, if the device and the tensors are such; false with an exception. */

@@ -279,7 +279,8 @@ def _keyword(name: str, keyword: str) -> str:
 
 hooks["keyword"], hooks["operation"], hooks["renamed"] = _keyword, _careful, _renamed
 
-globals().update((f.name, _builtin(f)) for f in _functions)
+# Names in code are interned too, and so are found by their addresses.
+globals().update((sys.intern(f.name), _builtin(f)) for f in _functions)
 
 
 def _this(_: object) -> Any:
