@@ -135,18 +135,26 @@ func dropGate(at entrance) {
 	}
 }
 
-// leave waits until nobody uses what was just taken away from a gate: until its turn is free,
-// or was given back since, for whoever has taken it then did not find that.
-func (g *gate) leave() {
+// left tells whether nobody uses what was just taken away from a gate, for whoever takes its
+// turn from now on does not find that: nil, or what waits until the turn is free or was given
+// back since. That may be for tens of milliseconds, which nobody is to wait who may hold a lock
+// of Python's.
+func (g *gate) left() (wait func()) {
 	turns := atomic.LoadUint32((*uint32)(&g.c.turns))
-	for i := 0; atomic.LoadUint32((*uint32)(&g.c.turns)) == turns; i++ {
-		if turn := atomic.LoadUint32((*uint32)(&g.c.turn)); turn != core.GateTaken && turn != core.GateWanted {
-			return
-		}
-		if i < 100 {
-			runtime.Gosched()
-		} else {
-			time.Sleep(50 * time.Microsecond)
+	used := func() bool {
+		turn := atomic.LoadUint32((*uint32)(&g.c.turn))
+		return turn == core.GateTaken || turn == core.GateWanted
+	}
+	if !used() {
+		return nil
+	}
+	return func() {
+		for i := 0; used() && atomic.LoadUint32((*uint32)(&g.c.turns)) == turns; i++ {
+			if i < 100 {
+				runtime.Gosched()
+			} else {
+				time.Sleep(50 * time.Microsecond)
+			}
 		}
 	}
 }
@@ -163,14 +171,25 @@ func (g *gate) drop(x *published) bool {
 	return true
 }
 
-// retire takes a call away, if it is still there.
-func (g *gate) retire(x *published) {
+// retire takes a call away, if it is still there, and returns what waits until nobody uses it, nil
+// if nobody does: who took it away may not have waited yet.
+func (g *gate) retire(x *published) func() {
 	gates.Lock()
 	there := g.drop(x)
 	gates.Unlock()
-	g.leave() // who took it away may not have waited yet
-	if there {
-		C.free(unsafe.Pointer(x.c))
+	free := func() {
+		if there {
+			C.free(unsafe.Pointer(x.c))
+		}
+	}
+	wait := g.left()
+	if wait == nil {
+		free()
+		return nil
+	}
+	return func() {
+		wait()
+		free()
 	}
 }
 
@@ -191,13 +210,13 @@ func direct_publish(executor C.hologram_executor, args *C.hologram_call_args, ke
 		return
 	}
 	at := entrance{handle(executor), uint64(args.stream)}
-	ex.Direct(&f.call, func(d *core.Direct) func() {
+	ex.Direct(&f.call, func(d *core.Direct) core.Retire {
 		x := &published{d: d}
 		if x.c, x.bytes = newDirect(d, key); x.c == nil {
 			return nil
 		}
 		if g := admit(at, x); g != nil {
-			return func() { g.retire(x) }
+			return func() func() { return g.retire(x) }
 		}
 		return nil
 	})
@@ -234,12 +253,23 @@ func admit(at entrance, x *published) *gate {
 		g.bytes += x.bytes
 	}
 	gates.Unlock()
-	if len(ended) > 0 {
-		g.leave()
+	end := func() {
+		for _, other := range ended {
+			C.free(unsafe.Pointer(other.c))
+			other.d.Forget()
+		}
 	}
-	for _, other := range ended {
-		C.free(unsafe.Pointer(other.c))
-		other.d.Forget()
+	var wait func()
+	if len(ended) > 0 {
+		wait = g.left()
+	}
+	if wait == nil {
+		end()
+	} else {
+		go func() {
+			wait()
+			end()
+		}()
 	}
 	if !placed {
 		C.free(unsafe.Pointer(x.c))
@@ -286,7 +316,9 @@ func newLoan(g *gate) *loan {
 // End is core's Loan's.
 func (l *loan) End() {
 	atomic.StoreUint64((*uint64)(l.word), 0)
-	l.g.leave()
+	if wait := l.g.left(); wait != nil { // of a device that works by itself: whoever has the turn only queues
+		wait()
+	}
 	loans.Lock()
 	loans.free = append(loans.free, l.word)
 	loans.Unlock()

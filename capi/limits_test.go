@@ -1,6 +1,8 @@
 package main
 
 import (
+	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,6 +61,76 @@ func TestGatesGoWithTheirExecutor(t *testing.T) {
 	gates.free = nil // which is no memory of C's
 }
 
+// TestWhoPublishesWaitsForNobody who has the turn, while what gives way to his call may be in use.
+func TestWhoPublishesWaitsForNobody(t *testing.T) {
+	ex, err := core.NewExecutor("cpu")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ex.Close()) }()
+	if ex.Device().Info.Enters == nil {
+		t.Skip("machine code is missing")
+	}
+	g, at := new(gate), entrance{1 << 60, 0}
+	*(*unsafe.Pointer)(unsafe.Pointer(&g.c)) = unsafe.Pointer(new([1 << 12]uint64)) // room for C's
+	reflect.ValueOf(&g.calls).Elem().Set(reflect.MakeMap(reflect.TypeOf(g.calls)))
+	if gates.of == nil {
+		gates.of = map[entrance]*gate{}
+	}
+	gates.of[at] = g
+	defer delete(gates.of, at)
+	turn := (*uint32)(&g.c.turn)
+	var given atomic.Bool
+	var all []*published
+	const f32 = 11 // HOLOGRAM_F32
+	for i := range int64(3) {
+		copies := slices.IndexFunc(core.Ops(), func(o *core.Operation) bool { return o.Name == "copy" })
+		c := &core.Call{Op: core.Ops()[copies]}
+		for range 2 {
+			b, err := ex.Allocate(5+i, f32, false)
+			require.NoError(t, err)
+			defer b.Free()
+			c.Operands = append(c.Operands, core.Operand{Buffer: b})
+		}
+		_, err = ex.Call(c)
+		require.NoError(t, err)
+		ex.Direct(c, func(d *core.Direct) core.Retire {
+			x := &published{d: d}
+			x.c, _ = newDirect(d, made(&(&published{}).c))
+			x.bytes = maxGateBytes // there is room for one
+			all = append(all, x)
+			require.Same(t, g, admit(at, x))
+			return func() func() { return g.retire(x) }
+		})
+		require.Len(t, all, int(i)+1)
+		require.Len(t, g.calls, 1)
+		require.False(t, given.Load())
+		if i == 1 { // whose place the next one takes
+			atomic.StoreUint32(turn, core.GateTaken)
+			time.AfterFunc(20*time.Millisecond, func() {
+				given.Store(true)
+				atomic.StoreUint32(turn, core.GateOpen)
+			})
+		}
+	}
+	require.Eventually(t, given.Load, time.Minute, time.Millisecond)
+}
+
+// TestALaterTurnIsNotWaitedFor: who has the turn when what was taken away is asked for gives it back, and
+// another takes it, who cannot have found that.
+func TestALaterTurnIsNotWaitedFor(t *testing.T) {
+	g := new(gate)
+	*(*unsafe.Pointer)(unsafe.Pointer(&g.c)) = unsafe.Pointer(new([1 << 12]uint64)) // room for C's
+	turn, turns := (*uint32)(&g.c.turn), (*uint32)(&g.c.turns)
+	require.Nil(t, g.left())
+	atomic.StoreUint32(turn, core.GateShut)
+	require.Nil(t, g.left())
+	atomic.StoreUint32(turn, core.GateTaken)
+	wait := g.left()
+	require.NotNil(t, wait)
+	atomic.StoreUint32(turns, 1)
+	wait()
+	require.NotNil(t, g.left(), "somebody has the turn")
+}
+
 // TestNobodyUsesWhatIsRetired: it waits for who has a gate's turn, also while another
 // waits for that, and for nobody else.
 func TestNobodyUsesWhatIsRetired(t *testing.T) {
@@ -73,9 +145,11 @@ func TestNobodyUsesWhatIsRetired(t *testing.T) {
 				given.Store(true)
 				atomic.StoreUint32(turn, then)
 			})
-			g.retire(new(published))
+			wait := g.retire(new(published))
+			require.NotNil(t, wait)
+			wait()
 			require.True(t, given.Load(), "it is gone though the turn is %d", busy)
-			g.retire(new(published)) // at once
+			require.Nil(t, g.retire(new(published))) // at once
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 type (
 	Direct     = call.Direct
 	DirectStep = call.DirectStep
+	// Retire ends what was published.
+	Retire = call.Retire
 )
 
 // Loan is of a buffer's memory, to those who make Direct calls.
@@ -85,9 +87,8 @@ func (ex *Executor) gated(stream uintptr) (s queue.Stream, done func(), err erro
 
 // Direct publishes a call, which was made before and would be made again like that, as
 // code that others may enter in the turn of its stream or, without steps, as one that
-// they need not ask for. What publish returns is called once when that ends, unless it is
-// forgotten: thereafter nobody may enter it.
-func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) {
+// they need not ask for. What publish returns ends that, unless it is forgotten before.
+func (ex *Executor) Direct(c *Call, publish func(*Direct) Retire) {
 	s, done, err := ex.gated(c.Stream)
 	if err != nil {
 		return

@@ -34,10 +34,10 @@ func TestWhatIsPublishedEnds(t *testing.T) {
 	var published []*Direct
 	ended := make([]int, 3)
 	publish := func(i int) {
-		ex.Direct(made, func(d *Direct) func() {
+		ex.Direct(made, func(d *Direct) Retire {
 			require.Len(t, published, i)
 			published = append(published, d)
-			return func() { ended[i]++ }
+			return func() func() { ended[i]++; return nil }
 		})
 	}
 	publish(0)
@@ -86,7 +86,7 @@ func TestWhatIsPublishedIsTried(t *testing.T) {
 		} else {
 			require.NoError(t, err)
 		}
-		ex.Direct(c, func(d *Direct) func() {
+		ex.Direct(c, func(d *Direct) Retire {
 			took := 0.0
 			for _, s := range d.Steps {
 				took += s.Nanoseconds
@@ -132,7 +132,7 @@ func TestWhatIsNotPublished(t *testing.T) {
 		_, err := ex.Call(c)
 		require.NoError(t, err)
 		change(c)
-		ex.Direct(c, func(d *Direct) func() {
+		ex.Direct(c, func(d *Direct) Retire {
 			require.Empty(t, d.Steps, name)
 			return nil
 		})

@@ -64,10 +64,10 @@ func (x *enterer) publish(c *Call) *Direct {
 	require.Nil(x.t, ev)
 	require.True(x.t, x.ex.Gate(c.Stream, &x.word))
 	var d *Direct
-	x.ex.Direct(c, func(made *Direct) func() {
+	x.ex.Direct(c, func(made *Direct) Retire {
 		require.NotEmpty(x.t, made.Steps)
 		d = made
-		return func() { x.ended.Add(1) }
+		return func() func() { x.ended.Add(1); return nil }
 	})
 	return d
 }
@@ -270,7 +270,7 @@ func TestWhatIsNotEntered(t *testing.T) {
 		if name == "an element" {
 			c.First = new(uint64)
 		}
-		x.ex.Direct(c, func(d *Direct) func() {
+		x.ex.Direct(c, func(d *Direct) Retire {
 			require.Empty(t, d.Steps, name)
 			return nil
 		})

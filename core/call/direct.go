@@ -25,9 +25,13 @@ type Direct struct {
 
 	p      *Prepared
 	faults bool // what is made again may have been begun
-	retire func()
+	retire Retire
 	end    func() // once
 }
+
+// Retire ends what was published, which nobody may enter from now on; called once. Who entered
+// it before may be there yet: then wait is not nil, and waits for him.
+type Retire func() (wait func())
 
 // Turn queues something in the turn of a stream, which it gives the line of and whose
 // ticket it returns, or returns an error: then nothing is queued, or what is has failed.

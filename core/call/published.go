@@ -76,23 +76,42 @@ func (d *Device) Unpublish() {
 	}
 	all.mu.Unlock()
 	for p, list := range ended {
-		retire(list)
+		if rest := retire(list); rest != nil {
+			rest()
+		}
 		p.Release()
 	}
 }
 
-func retire(list map[*Direct]struct{}) {
+// retire ends what was published, at once or, where somebody is in the midst of it, by what it
+// returns: who ends a call may hold a lock that others wait for.
+func retire(list map[*Direct]struct{}) (rest func()) {
+	var waits []func()
 	for d := range list {
-		d.retire()
-		d.end()
+		wait := d.retire()
+		if wait == nil {
+			d.end()
+			continue
+		}
+		waits = append(waits, func() {
+			wait()
+			d.end()
+		})
+	}
+	if waits == nil {
+		return nil
+	}
+	return func() {
+		for _, wait := range waits {
+			wait()
+		}
 	}
 }
 
 // Direct has the call, as it is bound, published as code to be entered in the turn of the
 // stream of line or, unless it enters, as one that is not to be: publish gets it, and
-// returns what is called once when it ends, after which nobody may enter it; nil: it is
-// not published. Nor is a call that cannot be entered now.
-func (b *Bound) Direct(line *memory.Line, enters bool, turn Turn, publish func(*Direct) (retire func())) {
+// returns what ends it; nil: it is not published. Nor is a call that cannot be entered now.
+func (b *Bound) Direct(line *memory.Line, enters bool, turn Turn, publish func(*Direct) Retire) {
 	p := b.p
 	all := &p.device.published
 	epoch := all.epoch()
@@ -111,8 +130,12 @@ func (b *Bound) Direct(line *memory.Line, enters bool, turn Turn, publish func(*
 	if d.retire = publish(d); d.retire == nil {
 		d.end()
 	} else if !all.add(d, epoch) {
-		d.retire()
-		d.end()
+		if rest := retire(map[*Direct]struct{}{d: {}}); rest != nil && p.Acquire() {
+			go func() {
+				rest()
+				p.Release()
+			}()
+		}
 	}
 }
 
@@ -133,7 +156,28 @@ func (d *Direct) Forget() {
 // retire ends all that was published of the call, and lets go of the rest once what was
 // entered has passed: at once, or from a goroutine. The call has no user any more.
 func (p *Prepared) retire(letGo func()) {
-	retire(p.device.published.take(p))
+	rest := retire(p.device.published.take(p))
+	var passed func()
+	if rest == nil {
+		if passed = p.entered(); passed == nil {
+			letGo()
+			return
+		}
+	}
+	go func() {
+		if rest != nil {
+			rest()
+			passed = p.entered()
+		}
+		if passed != nil {
+			passed()
+		}
+		letGo()
+	}()
+}
+
+// entered returns what waits until all that was entered has passed; nil if it has.
+func (p *Prepared) entered() (wait func()) {
 	lines := p.lines
 	tickets := make([]backends.Ticket, len(lines))
 	busy := false
@@ -142,15 +186,13 @@ func (p *Prepared) retire(letGo func()) {
 		busy = busy || !l.Passed(tickets[i])
 	}
 	if !busy {
-		letGo()
-		return
+		return nil
 	}
-	go func() {
+	return func() {
 		for i, l := range lines {
 			for pause := 100 * time.Microsecond; !l.Passed(tickets[i]); pause = min(2*pause, queue.LookTime) {
 				time.Sleep(pause)
 			}
 		}
-		letGo()
-	}()
+	}
 }

@@ -12,7 +12,7 @@ import (
 // the turn by changing GateOpen to GateTaken, and give it back.
 const (
 	GateOpen  = 0
-	GateTaken = 1 // by such a caller, for microseconds or, if it holds no lock that others wait for, some milliseconds
+	GateTaken = 1 // by such a caller, for microseconds or, if it holds no lock that others wait for, tens of milliseconds
 	GateShut  = 2 // the lane has work, or wants all to come to it
 	// GateWanted: it is taken, and the lane waits. Who has the turn gives it to the lane, by GateShut.
 	GateWanted = 3
@@ -84,7 +84,7 @@ func (g *gate) close() {
 		return
 	}
 	// Whoever has the turn is mostly in the midst of some microseconds of work, if the system
-	// lets it.
+	// lets it; of tens of milliseconds at most.
 	for i := 0; ; i++ {
 		switch atomic.LoadUint32(g.word) {
 		case GateOpen:

@@ -1,0 +1,55 @@
+package call
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWhoEndsACallWaitsForNobody that is in the midst of it, but where it is said that he does: what the call has is let
+// go of behind that, and at once where there is nobody.
+func TestWhoEndsACallWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Device{}
+		all := &d.published
+		var order []string
+		letGo := func() { order = append(order, "let go") }
+		published := func(p *Prepared, wait func()) *Direct {
+			made := &Direct{p: p, retire: func() func() { order = append(order, "retired"); return wait }, end: func() { order = append(order, "ended") }}
+			require.True(t, all.add(made, all.epoch()))
+			return made
+		}
+		p := &Prepared{device: d}
+		published(p, nil)
+		p.retire(letGo)
+		require.Equal(t, []string{"retired", "ended", "let go"}, order)
+
+		order = nil
+		left := make(chan bool)
+		published(p, func() { <-left })
+		p.retire(letGo)
+		synctest.Wait()
+		require.Equal(t, []string{"retired"}, order)
+		close(left)
+		synctest.Wait()
+		require.Equal(t, []string{"retired", "ended", "let go"}, order)
+
+		order, left = nil, make(chan bool)
+		p.Start(1)
+		published(p, func() { <-left })
+		done := false
+		go func() {
+			d.Unpublish()
+			done = true
+		}()
+		synctest.Wait()
+		require.False(t, done)
+		require.EqualValues(t, 2, p.Users())
+		close(left)
+		synctest.Wait()
+		require.True(t, done)
+		require.EqualValues(t, 1, p.Users())
+		require.Equal(t, []string{"retired", "ended"}, order)
+	})
+}
