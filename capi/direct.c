@@ -85,6 +85,10 @@ static bool convert(const hologram_scalar *s, int32_t dtype, bool as_single, uin
   memcpy(&whole, &s->bits, sizeof whole);
   memcpy(&value, &s->bits, sizeof value);
   if (!integer && (s->dtype != HOLOGRAM_F64 || isnan(value))) return false;
+  if (!integer && dtype <= HOLOGRAM_U64 && value >= (double)INT64_MIN && value < -(double)INT64_MIN) { /* an integer it must be */
+    whole = (int64_t)value;
+    integer = (double)whole == value;
+  }
   switch (dtype) {
     case HOLOGRAM_F64:
       if (integer) value = (double)whole;

@@ -132,3 +132,45 @@ def test_integers_are_those_of_each_call(cpu: hg.Executor, dtype: str) -> None:
                 with pytest.raises((ValueError, TypeError)):
                     call(wrong)
             assert (to == value).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_floats_that_are_integers_are_those_of_go(cpu: hg.Executor, dtype: str) -> None:
+    info, to = np.iinfo(dtype), np.zeros(8, dtype)
+    ends = [s * 2.0**k for k in (7, 8, 15, 16, 31, 32, 62, 63, 64) for s in (1, -1)]
+    near = [np.nextafter(v, d).item() for v in ends for d in (0, v * 2)] + [v + d for v in ends for d in (-1, -0.5, 0.5, 1)]
+    for value in [0.0, -0.0, 3.0, -3.0, 0.5, -0.5, 5e-324, float("inf"), float("-inf"), float("nan"), *ends, *near]:
+        found = []
+        for many in (1, TIMES):
+            to[:] = 1
+            try:
+                ops.fill(cpu, to, 2)
+                before = direct(cpu)
+                for _ in range(many):
+                    if many == 1:
+                        with by_go():
+                            ops.fill(cpu, to, value)
+                    else:
+                        ops.fill(cpu, to, value)
+                found.append(to.tolist())
+                if machine_code(cpu) and many > 1 and value < 1 << 63:
+                    assert direct(cpu) >= before + many - 2, value
+            except (ValueError, TypeError) as error:
+                found.append(str(error))
+        assert found[0] == found[1], value
+        assert isinstance(found[0], list) == (value.is_integer() and info.min <= value <= info.max), value
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
+def test_products_of_integers_are_made_by_c(cpu: hg.Executor, dtype: str) -> None:
+    """Though the numbers that they have, if none are given, are floats."""
+    a, b, c = (np.arange(k, k + 9).reshape(3, 3).astype(dtype) for k in range(3))
+    for _ in range(TIMES):
+        ops.gemm(cpu, a, b, c)
+    before = direct(cpu)
+    for _ in range(TIMES):
+        c[:] = 0
+        ops.gemm(cpu, a, b, c)
+        np.testing.assert_array_equal(c, a @ b)
+    if machine_code(cpu):
+        assert direct(cpu) == before + TIMES
