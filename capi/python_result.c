@@ -220,7 +220,6 @@ outcome request_make(request *r, int first, int32_t dtype, const int64_t *shape,
 
 outcome request_result(request *r, int elements, int first, int like, bool row, py_object **made) {
   hologram_operand result;
-  const hologram_operand *of = &r->operands[first];
   const int64_t *shape = result.shape, *strides = NULL;
   if (elements != ASKED && r->args.num_dims < 0 && like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL)) {
     if (broadcast(r, like, elements == BOOLS, &result) != DONE) return SURPRISE;

@@ -216,17 +216,6 @@ type Device struct {
 	published published
 }
 
-// changing is a number of threads that nothing is kept for.
-const changing = -1
-
-// Replan has plans made for so many threads, which set tells the device, from now on: calls
-// that were prepared for another number are found by that alone.
-func (d *Device) Replan(n int, set func(n int)) {
-	d.threads.Store(changing)
-	set(n)
-	d.threads.Store(int32(n))
-}
-
 // Prepare makes a call ready. Its counts have been checked.
 func Prepare(d *Device, r *Request) (*Prepared, error) {
 	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, async: d.Info.Asynchronous, device: d, stop: r.Stop}

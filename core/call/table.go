@@ -130,6 +130,17 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	return p, nil
 }
 
+// changing is a number of threads that nothing is kept for.
+const changing = -1
+
+// Replan has plans made for so many threads, which set tells the device, from now on: calls
+// that were prepared for another number are found by that alone.
+func (d *Device) Replan(n int, set func(n int)) {
+	d.threads.Store(changing)
+	set(n)
+	d.threads.Store(int32(n))
+}
+
 // Close forgets all calls, and keeps none from now on. Those under way end as
 // they would.
 func (t *Table) Close() {

@@ -138,7 +138,8 @@ def test_integers_are_those_of_each_call(cpu: hg.Executor, dtype: str) -> None:
 def test_floats_that_are_integers_are_those_of_go(cpu: hg.Executor, dtype: str) -> None:
     info, to = np.iinfo(dtype), np.zeros(8, dtype)
     ends = [s * 2.0**k for k in (7, 8, 15, 16, 31, 32, 62, 63, 64) for s in (1, -1)]
-    near = [np.nextafter(v, d).item() for v in ends for d in (0, v * 2)] + [v + d for v in ends for d in (-1, -0.5, 0.5, 1)]
+    near = [np.nextafter(v, d).item() for v in ends for d in (0, v * 2)]
+    near += [v + d for v in ends for d in (-1, -0.5, 0.5, 1)]
     for value in [0.0, -0.0, 3.0, -3.0, 0.5, -0.5, 5e-324, float("inf"), float("-inf"), float("nan"), *ends, *near]:
         found = []
         for many in (1, TIMES):
