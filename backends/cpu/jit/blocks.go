@@ -116,7 +116,8 @@ func (p *program) byBlocks() error {
 		}
 	}
 	b.segments = []segment{{uses: map[*ir.Value]bool{}}}
-	for _, n := range soon(p.fn.Body.Nodes, countUses(p.fn.Body, map[*ir.Value]int{}), p.shortcut) {
+	uses := countUses(p.fn.Body, map[*ir.Value]int{})
+	for _, n := range soon(p.fn.Body.Nodes, uses, p.shortcut) {
 		s := &b.segments[len(b.segments)-1]
 		if n.Op.IsInst() && meets[n.Op.Inst()] {
 			s.meet = n
@@ -136,6 +137,9 @@ func (p *program) byBlocks() error {
 	}
 	if b.scans > maxScans {
 		return unsupported("a program of this size", fmt.Sprintf("it has more than %d scans", maxScans))
+	}
+	for _, s := range b.segments {
+		p.findConditions(b.lin, s.nodes, uses)
 	}
 	s := &b.segments[len(b.segments)-1]
 	s.first = s.firstOnly(b.lin)

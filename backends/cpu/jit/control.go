@@ -105,6 +105,10 @@ func (g *gen) all(n *ir.Node) {
 	if g.late(n) {
 		return
 	}
+	if counts, limit, ok := g.firstsOf(n); ok && hi-lo > 1 {
+		g.firsts(n, counts, limit)
+		return
+	}
 	for u := lo; u < hi; u++ {
 		g.u = u
 		if !n.Op.IsInst() {
@@ -221,9 +225,11 @@ func readyWay(n *ir.Node) int {
 }
 
 func (g *gen) ifNode(n *ir.Node) {
-	p, m, escapes := g.val(n.Args[0]), g.m, g.p.escapes[n]
+	m, escapes, uniform, p := g.m, g.p.escapes[n], g.same(n.Args[0]), vreg(0)
+	if !uniform {
+		p = g.val(n.Args[0])
+	}
 	results, placed := g.resultsOf(n)
-	uniform := g.same(n.Args[0])
 	ready := -1
 	if !escapes && !uniform {
 		ready = readyWay(n)
@@ -260,10 +266,10 @@ func (g *gen) ifNode(n *ir.Node) {
 		switch {
 		case uniform && i == 0:
 			g.m = m
-			g.jumpNone(p, skip)
+			g.branch(n.Args[0], false, skip)
 		case uniform:
 			g.m = m
-			g.jumpAny(p, skip)
+			g.branch(n.Args[0], true, skip)
 		default:
 			if i == 0 {
 				g.m = g.maskAnd(m, p)

@@ -42,6 +42,8 @@ type program struct {
 	packing  packing               // where it is not run by blocks
 	divisors map[*ir.Value]bool    // what is divided by
 	formers  map[*ir.Node]*former  // see findFormer
+	// conditions are comparisons that need be no masks, see findConditions.
+	conditions map[*ir.Node]bool
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -133,7 +135,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		return nil, err
 	}
 	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
-		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, tests: map[*ir.Node]*ir.Node{}, divisors: map[*ir.Value]bool{}}
+		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, tests: map[*ir.Node]*ir.Node{}, divisors: map[*ir.Value]bool{}, conditions: map[*ir.Node]bool{}}
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
@@ -557,9 +559,9 @@ func (g *gen) val(v *ir.Value) vreg {
 }
 
 // late reports whether a node waits until something asks for its result: comparisons
-// do, in code that interleaves groups, since masks have few registers.
+// do, in code that interleaves groups, since masks have few registers, and those that only a branch asks for.
 func (g *gen) late(n *ir.Node) bool {
-	return g.t.evex && g.p.straight && g.shape.block == 0 && n.Op == ir.Op(isa.SET)
+	return g.lin != nil && g.p.conditions[n] || g.t.evex && g.p.straight && g.shape.block == 0 && n.Op == ir.Op(isa.SET)
 }
 
 // set gives a value its register.

@@ -263,13 +263,18 @@ func (g *gen) loadHead(n *ir.Node, d vreg) {
 var signedJumps = map[isa.Cond]x86.Cond{isa.EQ: x86.E, isa.NE: x86.NE, isa.LT: x86.L, isa.LE: x86.LE, isa.GT: x86.G, isa.GE: x86.GE}
 var jumps = map[isa.Cond]x86.Cond{isa.EQ: x86.E, isa.NE: x86.NE, isa.LT: x86.B, isa.LE: x86.BE, isa.GT: x86.A, isa.GE: x86.AE}
 
+// condition is that of a comparison of heads.
+func condition(n *ir.Node) x86.Cond {
+	if n.Type.Signed() {
+		return signedJumps[n.Cond.Signed()]
+	}
+	return jumps[n.Cond.Signed()]
+}
+
 // agree compares heads that are the same in a block: all lanes, or none.
 func (g *gen) agree(n *ir.Node) vreg {
 	a, b := g.operand(n.Args[0]), g.operand(n.Args[1])
-	w, c := x86.Width(n.Type.Size()), jumps[n.Cond.Signed()]
-	if n.Type.Signed() {
-		c = signedJumps[n.Cond.Signed()]
-	}
+	w, c := x86.Width(n.Type.Size()), condition(n)
 	ones := uint64(1)<<g.lanes - 1
 	if !g.t.evex {
 		ones = 1<<64 - 1
@@ -295,13 +300,19 @@ func (g *gen) agree(n *ir.Node) vreg {
 	return d
 }
 
-// edge compares numbers that count lanes with one that these share.
-func (g *gen) edge(n *ir.Node) vreg {
-	counts, limit, c := n.Args[0], n.Args[1], n.Cond.Signed()
+// edgeOf is what an edge compares: numbers that count lanes, and one that these share.
+func (g *gen) edgeOf(n *ir.Node) (counts, limit *ir.Value, c isa.Cond) {
+	counts, limit, c = n.Args[0], n.Args[1], n.Cond.Signed()
 	if x := g.linear(counts); x == nil || x.step == 0 {
 		counts, limit = limit, counts
 		c = map[isa.Cond]isa.Cond{isa.LT: isa.GT, isa.LE: isa.GE, isa.GT: isa.LT, isa.GE: isa.LE, isa.EQ: isa.EQ, isa.NE: isa.NE}[c]
 	}
+	return counts, limit, c
+}
+
+// edge compares numbers that count lanes with one that these share.
+func (g *gen) edge(n *ir.Node) vreg {
+	counts, limit, c := g.edgeOf(n)
 	switch c {
 	case isa.LT:
 		return g.below(counts, limit, 0)

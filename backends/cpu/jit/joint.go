@@ -75,7 +75,7 @@ const interleaved = 4
 
 // straightNode writes an instruction for the group at hand.
 func (g *gen) straightNode(n *ir.Node) {
-	if n.Op == ir.Const || len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
+	if n.Op == ir.Const || len(n.Results) == 1 && g.shared[n.Result().ID] != 0 || g.late(n) {
 		return
 	}
 	h := g.headOf(n)
@@ -97,7 +97,6 @@ func (g *gen) straightNode(n *ir.Node) {
 }
 
 func (g *gen) jointIf(n *ir.Node) {
-	p := g.val(n.Args[0])
 	results, placed := make([][]vreg, g.hi), []bool(nil)
 	each := func(f func()) {
 		for g.u = g.lo; g.u < g.hi; g.u++ {
@@ -117,13 +116,13 @@ func (g *gen) jointIf(n *ir.Node) {
 	}
 	switch { // one way or the other, since lanes agree
 	case g.idle(n, 1, placed):
-		g.jumpNone(p, over)
+		g.branch(n.Args[0], false, over)
 		way(n.Regions[0])
 	case g.idle(n, 0, placed):
-		g.jumpAny(p, over)
+		g.branch(n.Args[0], true, over)
 		way(n.Regions[1])
 	default:
-		g.jumpNone(p, other)
+		g.branch(n.Args[0], false, other)
 		way(n.Regions[0])
 		g.jump(over)
 		g.bind(other)
