@@ -68,7 +68,12 @@ func (g *gen) storeLinear(n *ir.Node) {
 	t := g.moved(n)
 	size := t.Size()
 	v := g.val(n.Args[n.AddrArgs()])
-	if _, step := g.stepOf(n); step != int64(size) {
+	_, step := g.stepOf(n)
+	if step == 0 && g.same(n.Args[n.AddrArgs()]) {
+		g.storeOnce(n, v)
+		return
+	}
+	if step != int64(size) {
 		if s := g.sides[n]; s != nil && g.m == 0 {
 			g.storeSide(s, n)
 		} else {
@@ -87,6 +92,38 @@ func (g *gen) storeLinear(n *ir.Node) {
 	if g.u == g.hi-1 {
 		g.flush(n)
 	}
+}
+
+// storeOnce stores what all lanes that run store to one place, as a row's sum: by way of the frame, as where lanes
+// differ, it was a vector there, for whose last step loads of the next row waited that lie alike in their page.
+func (g *gen) storeOnce(n *ir.Node, v vreg) {
+	head, _ := g.stepOf(n)
+	t, p, lanes, group := g.moved(n), g.p, g.lanes, int32(g.u*g.lanes)
+	from := pair{x86.MovDTo, x86.MovQTo}.of(max(g.regSize(t), 4))
+	g.inner(0, head.reg, g.m, g.toBits(t, v), func(e *encoder, in *inst) {
+		stray, over := e.NewLabel(), e.NewLabel()
+		if in.b != 0 {
+			e.testAny(in.b)
+			e.Jcc(x86.E, over)
+		}
+		e.headOrZero(x86.RAX, head)
+		e.checked(n, p, stray)
+		e.Emit(from, x86.Inst{VL: 16, D: e.vec(in.c, 0, 16), B: regT})
+		e.Store(x86.Width(t.Size()), x86.At(x86.RAX, 0), regT)
+		e.Bind(over)
+		e.later(in, func() {
+			e.Bind(stray)
+			e.Mov(x86.W64, regT, x86.RAX)
+			if in.b != 0 {
+				e.maskBits(x86.RCX, in.b, lanes)
+				e.Cnt(x86.TZCNT, x86.W64, x86.RCX, x86.RCX)
+			} else {
+				e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
+			}
+			e.note(n, isa.FaultAccess, group, true)
+			e.Jmp(over)
+		})
+	})
 }
 
 // laneOffsetOf puts the offset of lane RCX of the groups from the given lane on

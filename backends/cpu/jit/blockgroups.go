@@ -8,6 +8,10 @@ import "github.com/hologram-project/hologram/isa/ir"
 // read rows side by side there, which are streams only if all of them go on at once.
 const alongBytes = 128
 
+// mostTogether is how many groups of a block do a light loop together, whether there are registers for what
+// they keep or not: 256 partials of f64 with AVX2.
+const mostTogether = 64
+
 // unrollingOf is how many groups of a segment are done together: what loops carry
 // stays in registers, and short stretches overlap. Loops are best done by all groups of
 // a usual block together, so that they go through memory in its own order: what does not
@@ -38,10 +42,11 @@ func (g *gen) unrollingOf(s *segment) int {
 	for most > 1 && most*w.kept > registers*2/3 {
 		most /= 2
 	}
-	// Twice as many where that is all of the block: the few sums that find no register stay in the
-	// frame, and a sum of 2^23 f64 takes a third of the time. With an exponential between them, as in
+	// All of a block where only some sums find no register: they stay in the frame, a load and a store more for
+	// each of their elements, and memory is read in its own order. A sum of 2^23 f64 takes a third of the time,
+	// and with AVX2 one of 4,096 rows of 4,096 f32 0.4. With an exponential between them, as in
 	// a softmax, rows in the caches took 1.1 of it, and those beyond 0.6 to 0.9: see shape.far.
-	if all := 2 * most; w.light() && w.kept == 1 && most == 16 && g.shape.whole && all*g.lanes == g.shape.block && (g.shape.far || !g.p.blocks.mixed) {
+	if all := g.shape.block / g.lanes; w.light() && w.kept == 1 && all <= mostTogether && g.shape.whole && !g.p.blocks.waits && (g.shape.far || !g.p.blocks.mixed) {
 		most = all
 	}
 	return most

@@ -504,7 +504,9 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 	if alive != 0 {
 		g.jumpNone(g.m, end)
 	}
+	kept := g.keepSlot(r, groups)
 	g.nodes(r, own, end)
+	g.kept = kept
 	g.bind(end)
 	if g.err != nil {
 		return

@@ -61,7 +61,9 @@ func (e *encoder) constant(x *vinfo) x86.Mem {
 	return x86.Mem{Label: l}
 }
 
-func (e *encoder) place(x *vinfo) x86.Mem { return x86.At(regArgs, e.lay.spill+64*x.slot) }
+func (e *encoder) place(x *vinfo) x86.Mem {
+	return x86.At(regArgs, e.lay.spill+int32(e.t.bytes)*x.slot)
+}
 
 // vec returns a register that holds vector v: its own, or temporary number n,
 // into which it is loaded.

@@ -183,19 +183,23 @@ func (g *gen) placesOfFirsts(r *ir.Region, rest vreg, stray x86.Label) (early []
 
 func (g *gen) placeOfFirsts(n *ir.Node, head, rest vreg, stray x86.Label) vreg {
 	slot, offset, scale := g.p.lay.slots+int32(slotBytes*n.Mem.Slot), int32(n.Mem.Offset), uint8(n.Type.Size())
-	d := g.newReg(classGPR)
-	g.special(d, head, rest, 0, func(e *encoder, in *inst) {
+	kept, d := g.kept[n.Mem.Slot], g.newReg(classGPR)
+	g.add(inst{d: d, a: head, b: rest, c: kept.base, k: kept.reach, emit: func(e *encoder, in *inst) {
 		from := e.gpr(in.a, x86.RAX)
 		e.Lea(regT, x86.Mem{Base: from, Index: regIndex, Scale: scale, Disp: offset})
 		e.Test(x86.W64, regT, regT)
 		e.Jcc(x86.S, stray)
 		e.Lea(regT, x86.Mem{Base: regT, Index: e.gpr(in.b, x86.RCX), Scale: scale})
-		e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, slot+slotReach))
+		e.opSlot(x86.CMP, regT, in.k, slot+slotReach)
 		e.Jcc(x86.A, stray)
-		r := e.outGPR(in.d, x86.RAX)
+		r := x86.RAX
 		e.Lea(r, x86.At(from, offset))
-		e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, slot+slotBase))
-		e.doneGPR(in.d, r)
-	})
+		e.opSlot(x86.ADD, r, in.c, slot+slotBase)
+		if own := e.info[in.d].reg; own != x86.None {
+			e.Mov(x86.W64, own, r)
+		} else {
+			e.doneGPR(in.d, r)
+		}
+	}})
 	return d
 }

@@ -273,7 +273,7 @@ func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code 
 	places := g.allocate(&t.files)
 	d.unit(StageRegisters, g.unit)
 	d.listen(e)
-	lay.bytes = lay.spill + 64*places
+	lay.bytes = lay.spill + int32(t.bytes)*places
 	pushed := e.enter()
 	row := e.NewLabel()
 	e.Bind(row)

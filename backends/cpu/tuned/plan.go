@@ -70,6 +70,7 @@ type key struct {
 
 	dealt
 	shifted, exact, once bool
+	full                 bool // see writer
 }
 
 // programs are verified once for the process: what is prepared is found by them.
@@ -83,6 +84,7 @@ func program(k key, write func(w *writer)) (*isa.Verified, error) {
 	if k.lanes > 0 {
 		w.block, w.unit = k.lanes, k.unit
 	}
+	w.full = k.full
 	write(w)
 	p, err := isa.Assemble("tuned", w.String())
 	if err != nil {

@@ -98,6 +98,7 @@ func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, r walk) 
 	k.dealt = dealtIn(combine, acc, r)
 	if cols <= longest {
 		k.n = (cols + k.unit - 1) / k.unit
+		k.full = k.dealt == inOrder && cols-(k.n-1)*k.unit >= k.lanes
 		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*k.lanes, k.lanes, slots, uint64(cols), uint64(r.pitch))
 		return
 	}
@@ -241,7 +242,15 @@ func (w *writer) partTo(sums []string) {
 // a unit has: that is said, for who is in a longer loop asks in each round whether to go on.
 func (w *writer) counts(units int) {
 	w.line("  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  sub.u32 last, rounds, %d\n  min.u32 last, last, %d",
-		bits.TrailingZeros64(uint64(w.block)), w.block-1, int64(units-1)*w.unit/w.block, w.unit/w.block)
+		bits.TrailingZeros64(uint64(w.block)), w.block-1, int64(units)*w.unit/w.block-w.rounds(), w.rounds())
+}
+
+// rounds is how many rounds of a unit's elements its loop has at most.
+func (w *writer) rounds() int64 {
+	if w.full {
+		return w.unit/w.block - 1
+	}
+	return w.unit / w.block
 }
 
 // rowPlace finds where the block's row begins for each lane, and its counts. How many
@@ -260,9 +269,13 @@ func (w *writer) chunks(combine string, units int, element func()) (results []st
 		s := fmt.Sprintf("s%d", c)
 		results = append(results, s)
 		w.line("  mov.%v %s, %s", w.acc, s, kernels.Identity(combine, w.acc))
-		rounds, left := fmt.Sprint(w.unit/w.block), ""
+		rounds, left := fmt.Sprint(w.rounds()), ""
 		if c == units-1 {
 			rounds, left = "last", "left"
+		}
+		if w.full { // the first elements are what sums begin with
+			element()
+			w.line("  mov.%v %s, z\n  add.u64 at, at, %d", w.acc, s, w.block*w.step*int64(w.t.Size()))
 		}
 		w.each(rounds, left, func() {
 			element()

@@ -167,6 +167,7 @@ type writer struct {
 	unit   int64 // elements of a row that are combined to one result before these are
 	step   int64 // elements between those of a row
 	labels int
+	full   bool // all lanes have an element of each unit, so that none begins with the identity
 }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
