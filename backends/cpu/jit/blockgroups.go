@@ -46,7 +46,7 @@ func (g *gen) unrollingOf(s *segment) int {
 	// each of their elements, and memory is read in its own order. A sum of 2^23 f64 takes a third of the time,
 	// and with AVX2 one of 4,096 rows of 4,096 f32 0.4. With an exponential between them, as in
 	// a softmax, rows in the caches took 1.1 of it, and those beyond 0.6 to 0.9: see shape.far.
-	if all := g.shape.block / g.lanes; w.light() && w.kept == 1 && all <= mostTogether && g.shape.whole && !g.p.blocks.waits && (g.shape.far || !g.p.blocks.mixed) {
+	if all := g.shape.block / g.lanes; (w.light() && w.kept == 1 || !w.loops && w.insts <= 4 && all <= mostTogether/2) && all <= mostTogether && g.shape.whole && !g.p.blocks.waits && (g.shape.far || !g.p.blocks.mixed) {
 		most = all
 	}
 	return most

@@ -507,7 +507,9 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 	kept := g.keepSlot(r, groups)
 	g.nodes(r, own, end)
 	g.kept = kept
-	g.bind(end)
+	if alive != 0 || s.escapes { // else what is loaded goes on to be what the block combines
+		g.bind(end)
+	}
 	if g.err != nil {
 		return
 	}

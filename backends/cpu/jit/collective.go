@@ -142,12 +142,19 @@ func (g *gen) reduce(c *collective) {
 			return g.range2(c.op == isa.MAX, size, a, b)
 		}
 	}
+	// What is in registers is halved in order first, since an operand may have become one in memory.
+	halves := make([]vreg, 0, groups/2)
+	for i := 0; c.kept && i < groups/2; i++ {
+		halves = append(halves, combine(c.group[i], c.group[i+groups/2], true))
+	}
 	var tree func(i, w int) vreg // what is in group i when w groups are left
 	tree = func(i, w int) vreg {
-		if w == groups && c.kept {
+		switch {
+		case w == groups && c.kept:
 			return c.group[i]
-		}
-		if w == groups {
+		case 2*w == groups && c.kept:
+			return halves[i]
+		case w == groups:
 			return g.loadVector(size, &mref{fixed: regArgs, disp: c.at + int32(i*g.lanes*size)})
 		}
 		return combine(tree(i, 2*w), tree(i+w, 2*w), 2*w == groups)
