@@ -8,8 +8,8 @@ import "github.com/hologram-project/hologram/isa/ir"
 // read rows side by side there, which are streams only if all of them go on at once.
 const alongBytes = 128
 
-// mostTogether is how many groups of a block do a light loop together, whether there are registers for what
-// they keep or not: 256 partials of f64 with AVX2.
+// mostTogether is how many vectors groups that do a light loop together keep, whether there are registers for
+// them or not: 256 partials of f64 with AVX2.
 const mostTogether = 64
 
 // unrollingOf is how many groups of a segment are done together: what loops carry
@@ -46,7 +46,7 @@ func (g *gen) unrollingOf(s *segment) int {
 	// each of their elements, and memory is read in its own order. A sum of 2^23 f64 takes a third of the time,
 	// and with AVX2 one of 4,096 rows of 4,096 f32 0.4. With an exponential between them, as in
 	// a softmax, rows in the caches took 1.1 of it, and those beyond 0.6 to 0.9: see shape.far.
-	if all := g.shape.block / g.lanes; (w.light() && w.kept == 1 || !w.loops && w.insts <= 4 && all <= mostTogether/2) && all <= mostTogether && g.shape.whole && !g.p.blocks.waits && (g.shape.far || !g.p.blocks.mixed) {
+	if all := g.shape.block / g.lanes; w.together(all) && g.shape.whole && !g.p.blocks.waits && (g.shape.far || !g.p.blocks.mixed) {
 		most = all
 	}
 	return most
@@ -62,12 +62,17 @@ type weight struct {
 // light is a loop of few instructions.
 func (w weight) light() bool { return w.loops && w.insts <= 12 }
 
+// together says to do a segment by all groups of a block at once: a light loop, or what is loaded for the block to combine.
+func (w weight) together(groups int) bool {
+	return w.light() && groups*w.kept <= mostTogether || !w.loops && w.insts <= 4 && 2*groups <= mostTogether
+}
+
 // mixes reports whether a segment has a loop of few instructions, and another one of more.
 func (b *blocks) mixes() bool {
 	light, more := false, false
 	for i := range b.segments {
 		w := b.weigh(&b.segments[i])
-		light, more = light || w.light() && w.kept == 1, more || w.loops && !w.light()
+		light, more = light || w.light(), more || w.loops && !w.light()
 	}
 	return light && more
 }

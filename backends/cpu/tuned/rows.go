@@ -452,18 +452,28 @@ func (w *writer) places(combine string) {
 	})
 }
 
-// places32 is places and extreme of f32: as if there were no NaN, which what there is of bits
+// placesOfNumbers is places and extreme of f32 and f64: as if there were no NaN, which what there is of bits
 // but the sign tells in the end, and then once more if there is. With NaNs each element would
-// wait for two comparisons of the one before: rows of 1,024 would take 1.3 of the time.
-func (w *writer) places32(combine string) {
-	w.line("  mov.u64 start_at, at\n  mov.u32 most, 0\n  mov.f32 m, %s\n  mov.u32 w, 0\n  mov.u32 round, 0", kernels.Identity(combine, w.t))
+// wait for two comparisons of the one before: rows of 1,024 would take 1.2 to 1.3 of the time. Rounds are
+// counted in numbers as wide as elements, for which masks are as these's.
+func (w *writer) placesOfNumbers(combine string) {
+	t, i, c, inf := w.t, isa.I32, isa.U32, uint64(0x7f800000)
+	if t == isa.F64 {
+		i, c, inf = isa.I64, isa.U64, 0x7ff0000000000000
+	}
+	w.line("  mov.u64 start_at, at\n  mov.%v most, 0\n  mov.%v m, %s\n  mov.%v at_round, 0\n  mov.%[4]v round, 0", i, t, kernels.Identity(combine, t), c)
 	w.each("rounds", "left", func() {
-		w.line("  ldg.f32 z, x[at]\n  set.%s.f32 beyond, z, m\n  sel.f32 m, beyond, z, m\n  sel.u32 w, beyond, round, w", map[string]string{"max": "gt", "min": "lt"}[combine])
-		w.line("  bitcast.u32.f32 bits, z\n  and.u32 bits, bits, 0x7fffffff\n  max.u32 most, most, bits\n  add.u32 round, round, 1")
+		w.line("  ldg.%v z, x[at]\n  set.%s.%[1]v beyond, z, m\n  sel.%[1]v m, beyond, z, m\n  sel.%[3]v at_round, beyond, round, at_round", t, map[string]string{"max": "gt", "min": "lt"}[combine], c)
+		w.line("  bitcast.%v.%v bits, z\n  and.%[1]v bits, bits, 0x%[3]x\n  max.%[1]v most, most, bits\n  add.%[4]v round, round, 1", i, t, i.Mask()>>1, c)
 	})
-	w.line("  set.gt.u32 isnan, most, 0x7f800000\n  sel.f32 m, isnan, nan, m\n  block_reduce_%s.f32 best, m\n  set.eq.f32 number, best, best\n  bra known, number\n  mov.u64 at, start_at", combine)
+	if c == isa.U64 {
+		w.line("  cvt.u32.u64 w, at_round")
+	} else {
+		w.line("  mov.u32 w, at_round")
+	}
+	w.line("  set.gt.%v isnan, most, 0x%x\n  sel.%v m, isnan, nan, m\n  block_reduce_%s.%[3]v best, m\n  set.eq.%[3]v number, best, best\n  bra known, number\n  mov.u64 at, start_at", i, inf, t, combine)
 	w.places(combine)
-	w.line("known:\n  set.eq.f32 found, m, best\n  set.ne.f32 isnan, m, m\n  or.pred found, found, isnan")
+	w.line("known:\n  set.eq.%v found, m, best\n  set.ne.%[1]v isnan, m, m\n  or.pred found, found, isnan", t)
 }
 
 // place writes the program: on parts of rows, which leaves the extremes in a slot
@@ -486,8 +496,8 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	w.line("  mul.u64 at, row, pitch\n  add.u64 lane, lane, first\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", w.step, w.t.Size())
 	c := w.countType()
 	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  cvt.u32.u64 start, first", bits.TrailingZeros64(uint64(w.block)), w.block-1)
-	if w.t == isa.F32 {
-		w.places32(combine)
+	if w.t == isa.F32 || w.t == isa.F64 {
+		w.placesOfNumbers(combine)
 	} else {
 		w.places(combine)
 		w.extreme(combine)
