@@ -321,25 +321,29 @@ func (g *gen) placesAhead(s *segment, stray x86.Label) bool {
 		if v := n.Args[n.AddrArgs()-1].Node; v == nil || slices.Contains(s.nodes, v) && !g.early[v] {
 			continue
 		}
-		slot := g.p.lay.slots + int32(slotBytes*n.Mem.Slot)
-		offset, bytes := int32(n.Mem.Offset), int32(g.shape.block*n.Type.Size())
-		d := g.newReg(classGPR)
-		g.special(d, head.reg, 0, 0, func(e *encoder, in *inst) {
-			from := e.gpr(in.a, x86.RAX)
-			e.Lea(regT, x86.At(from, offset))
-			e.Test(x86.W64, regT, regT)
-			e.Jcc(x86.S, stray)
-			e.Lea(regT, x86.At(regT, bytes))
-			e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, slot+slotReach))
-			e.Jcc(x86.A, stray)
-			r := e.outGPR(in.d, x86.RAX)
-			e.Lea(r, x86.At(from, offset))
-			e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, slot+slotBase))
-			e.doneGPR(in.d, r)
-		})
-		g.ahead[n] = d
+		g.ahead[n] = g.placeAhead(n, head, g.shape.block*n.Type.Size(), stray)
 	}
 	return len(g.ahead) > 0
+}
+
+// placeAhead is where so many bytes lie from an access's first element on, all of which the
+// slot has: else it goes to stray.
+func (g *gen) placeAhead(n *ir.Node, head operand, bytes int, stray x86.Label) vreg {
+	slot, offset, d := g.p.lay.slots+int32(slotBytes*n.Mem.Slot), int32(n.Mem.Offset), g.newReg(classGPR)
+	g.special(d, head.reg, 0, 0, func(e *encoder, in *inst) {
+		from := e.gpr(in.a, x86.RAX)
+		e.Lea(regT, x86.At(from, offset))
+		e.Test(x86.W64, regT, regT)
+		e.Jcc(x86.S, stray)
+		e.Lea(regT, x86.At(regT, int32(bytes)))
+		e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, slot+slotReach))
+		e.Jcc(x86.A, stray)
+		r := e.outGPR(in.d, x86.RAX)
+		e.Lea(r, x86.At(from, offset))
+		e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, slot+slotBase))
+		e.doneGPR(in.d, r)
+	})
+	return d
 }
 
 // rowsNext finds where what comes after segment i loads along memory, which that asks for meanwhile:

@@ -51,10 +51,7 @@ func (g *gen) collective(n *ir.Node) *collective {
 	if n == nil || combines[n.Op.Inst()] == 0 {
 		return nil
 	}
-	c := &collective{n: n, op: combines[n.Op.Inst()], t: n.Type}
-	if n.Type == isa.F16 || n.Type == isa.BF16 {
-		c.t = isa.F32
-	}
+	c := g.combining(n)
 	size := g.regSize(c.t)
 	if c.scans = scans(n.Op.Inst()); c.scans { // a group that is the identity stands before
 		pad := g.lanes * size
@@ -63,7 +60,16 @@ func (g *gen) collective(n *ir.Node) *collective {
 	} else {
 		c.at = g.reserve(g.shape.block * size)
 	}
-	c.none = g.number(size, registerForm(c.t, identity(c.op, c.t)))
+	return c
+}
+
+// combining is a collective that has no array.
+func (g *gen) combining(n *ir.Node) *collective {
+	c := &collective{n: n, op: combines[n.Op.Inst()], t: n.Type}
+	if n.Type == isa.F16 || n.Type == isa.BF16 {
+		c.t = isa.F32
+	}
+	c.none = g.number(g.regSize(c.t), registerForm(c.t, identity(c.op, c.t)))
 	return c
 }
 
@@ -225,12 +231,18 @@ func (g *gen) results(c *collective, x vreg) vreg {
 
 // scanInRegisters goes over the groups once.
 func (g *gen) scanInRegisters(c *collective, groups int) {
-	size, r := g.regSize(c.t), newRunning(c, groups)
+	size, own := g.regSize(c.t), make([]vreg, groups) // what the array doesn't have
+	r := g.newRunning(c, 1, g.forScans(1), func(q int) vreg {
+		if own[q] != 0 {
+			return own[q]
+		}
+		return g.loadVector(size, g.group(c, q))
+	})
 	for q := range groups {
 		x := g.goOn(r, q, g.loadVector(size, g.group(c, q)))
 		kept := g.results(c, x)
-		if r.own[q] = x; kept == x {
-			r.own[q] = 0
+		if kept != x {
+			own[q] = x
 		}
 		g.storeVector(size, g.group(c, q), kept)
 	}

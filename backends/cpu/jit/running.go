@@ -13,20 +13,47 @@ import (
 // all the way from its loads to its stores before the next one, so that nothing has to lie
 // in the frame, and what comes from memory is waited for while others are added up.
 
-// running is a scan on its way. What is less than a group before is taken from the group
-// and the one before it, as they were a step before; whole groups from those that a step
-// wants yet, which stay in registers, and in the last step, which would want half of all,
-// from what became of them.
+// running is a scan on its way, or some of as many columns, whose elements lie side by side.
+// What a step wants of before is in one group or in two, as these were a step before. The
+// nearest stay in registers till then, of the others each step has as many in the frame as it goes
+// back; in the last step, which would want half of all, they are taken from what became of them.
 type running struct {
 	*collective
-	groups  int
-	inGroup map[int]vreg // by step: the group before
-	wholes  map[int][]vreg
-	own     []vreg // by group: what the array doesn't have
+	columns int
+	steps   []stepBack
+	became  func(q int) vreg // what a group is at last
 }
 
-func newRunning(c *collective, groups int) *running {
-	return &running{collective: c, groups: groups, inGroup: map[int]vreg{}, wholes: map[int][]vreg{}, own: make([]vreg, groups)}
+// stepBack is a step of a scan, that goes back so many groups and lanes.
+type stepBack struct {
+	groups, lanes int
+	last          bool
+	ring          int32  // where in the frame they are, or
+	before        []vreg // in which registers
+}
+
+// wanted is how many groups a step wants of before.
+func (s *stepBack) wanted() int { return s.groups + min(s.lanes, 1) }
+
+// newRunning prepares for scans that have so many registers.
+func (g *gen) newRunning(c *collective, columns, registers int, became func(q int) vreg) *running {
+	r := &running{collective: c, columns: columns, became: became}
+	for w := 1; w < g.shape.block; w *= 2 {
+		s := stepBack{groups: w * columns / g.lanes, lanes: w * columns % g.lanes}
+		if s.last = 2*w >= g.shape.block && s.lanes == 0; !s.last {
+			if registers -= s.wanted(); registers < 0 {
+				s.ring = g.reserve(s.wanted() * g.vl(g.regSize(c.t)))
+			}
+		}
+		r.steps = append(r.steps, s)
+	}
+	return r
+}
+
+// forScans is how many registers each of some scans has for groups before.
+func (g *gen) forScans(count int) int {
+	const others = 4 // what a scan is of, what it is added to, and what all of them want
+	return (len(g.t.files[classVec]) - others) / count
 }
 
 // group is where a group lies in a scan's array.
@@ -37,27 +64,37 @@ func (g *gen) group(c *collective, q int) *mref {
 // goOn returns what becomes of x, which group q is.
 func (g *gen) goOn(r *running, q int, x vreg) vreg {
 	size := g.regSize(r.t)
-	for w := 1; w < g.lanes; w *= 2 {
-		left := r.inGroup[w]
-		if q == 0 {
-			left = r.none
+	for i := range r.steps {
+		s, was := &r.steps[i], x
+		at := func(q int) *mref {
+			return &mref{fixed: regArgs, disp: s.ring + int32(q%s.wanted()*g.vl(size))}
 		}
-		r.inGroup[w] = x
-		x = g.combine(r.op, r.t, g.op2Imm(pair{x86.AlignD, x86.AlignQ}.of(size), size, x, left, uint8(g.lanes-w)), x)
-	}
-	for w := 1; w < r.groups; w *= 2 {
-		last := 2*w >= r.groups
-		if !last {
-			r.wholes[w] = append(r.wholes[w], x)
+		before := func(back int) vreg {
+			switch {
+			case back == 0:
+				return was
+			case back > q:
+				return r.none
+			case s.last:
+				return r.became(q - back)
+			case s.ring != 0:
+				return g.loadVector(size, at(q-back))
+			}
+			return s.before[q-back]
+		}
+		if q >= s.groups {
+			left := before(s.groups)
+			if s.lanes > 0 {
+				left = g.op2Imm(pair{x86.AlignD, x86.AlignQ}.of(size), size, left, before(s.groups+1), uint8(g.lanes-s.lanes))
+			}
+			x = g.combine(r.op, r.t, left, x)
 		}
 		switch {
-		case q < w:
-		case !last:
-			x = g.combine(r.op, r.t, r.wholes[w][q-w], x)
-		case r.own[q-w] != 0:
-			x = g.combine(r.op, r.t, r.own[q-w], x)
+		case s.last:
+		case s.ring != 0:
+			g.storeVector(size, at(q), was)
 		default:
-			x = g.combine(r.op, r.t, g.loadVector(size, g.group(r.collective, q-w)), x)
+			s.before = append(s.before, was)
 		}
 	}
 	return x
@@ -130,6 +167,14 @@ func (g *gen) apartFrom(store *ir.Node, loads []*ir.Node) bool {
 // along writes them.
 func (g *gen) along(i, count int) {
 	segments := g.p.blocks.segments[i : i+count]
+	for k := range segments {
+		g.headsOf(&segments[k])
+		g.shareOf(&segments[k])
+	}
+	if c := g.columnsOf(i, count); c != nil {
+		g.alongColumns(i, count, c)
+		return
+	}
 	groups := g.shape.block / g.lanes
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Op(x86.XOR, x86.W32, regIndex, regIndex) })
 	g.begin(groups)
@@ -138,11 +183,9 @@ func (g *gen) along(i, count int) {
 		for k := range segments {
 			s := &segments[k]
 			if u == 0 {
-				g.headsOf(s)
-				g.shareOf(s)
-				g.sidesOf(s.nodes)
 				if k < count-1 {
-					scans[k] = newRunning(g.collective(s.meet), groups)
+					c := g.collective(s.meet)
+					scans[k] = g.newRunning(c, 1, g.forScans(count-1), func(q int) vreg { return g.loadVector(g.regSize(c.t), g.group(c, q)) })
 				}
 			}
 			g.lo, g.hi, g.u, g.m = 0, groups, u, 0
