@@ -211,7 +211,7 @@ func scans(op isa.Op) bool { return op >= isa.BLOCK_SCAN_ADD && op <= isa.BLOCK_
 
 // scan adds to each element the one w before it, for w = 1, 2, 4, ….
 func (g *gen) scan(c *collective) {
-	if groups := g.shape.block / g.lanes; g.t.evex && groups*g.p.blocks.scans <= writtenOut {
+	if groups := g.shape.block / g.lanes; groups*g.p.blocks.scans <= writtenOut {
 		g.scanInRegisters(c, groups)
 	} else {
 		g.scanInMemory(c)

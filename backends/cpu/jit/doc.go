@@ -95,8 +95,9 @@
 // one. Groups that share a loop with the same rounds do it together, up to 32, so
 // that a sum's partials stay in registers and memory is read in its own order.
 //
-// A scan works in such an array: with AVX2 from its end to its start, once for each distance,
-// with AVX-512 group by group, and what is between scans with it where that is straight.
+// A scan works in such an array, group by group, and what is between scans with it where that is
+// straight. Columns side by side are scanned as they lie in memory. Scans of many groups go from
+// the array's end to its start, once for each distance.
 //
 // Lanes that meet within a branch or a loop, shared memory and atomics are declined, as are launches of such programs whose blocks have more than one row.
 //

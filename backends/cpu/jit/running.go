@@ -61,6 +61,25 @@ func (g *gen) group(c *collective, q int) *mref {
 	return &mref{fixed: regArgs, disp: c.at + int32(q*g.lanes*g.regSize(c.t))}
 }
 
+// behind is what lies so many lanes before a group x, behind left.
+func (g *gen) behind(size int, x, left vreg, lanes int) vreg {
+	if g.t.evex {
+		return g.op2Imm(pair{x86.AlignD, x86.AlignQ}.of(size), size, x, left, uint8(g.lanes-lanes))
+	}
+	bytes := lanes * size
+	if g.vl(size) == 16 {
+		return g.op2Imm(x86.AlignB, size, x, left, uint8(16-bytes))
+	}
+	middle := g.op2Imm(x86.Perm2I128, size, left, x, 0x21) // left's upper half, x's lower
+	switch {
+	case bytes < 16:
+		return g.op2Imm(x86.AlignB, size, x, middle, uint8(16-bytes))
+	case bytes > 16:
+		return g.op2Imm(x86.AlignB, size, middle, left, uint8(32-bytes))
+	}
+	return middle
+}
+
 // goOn returns what becomes of x, which group q is.
 func (g *gen) goOn(r *running, q int, x vreg) vreg {
 	size := g.regSize(r.t)
@@ -85,7 +104,7 @@ func (g *gen) goOn(r *running, q int, x vreg) vreg {
 		if q >= s.groups {
 			left := before(s.groups)
 			if s.lanes > 0 {
-				left = g.op2Imm(pair{x86.AlignD, x86.AlignQ}.of(size), size, left, before(s.groups+1), uint8(g.lanes-s.lanes))
+				left = g.behind(size, left, before(s.groups+1), s.lanes)
 			}
 			x = g.combine(r.op, r.t, left, x)
 		}
@@ -101,14 +120,14 @@ func (g *gen) goOn(r *running, q int, x vreg) vreg {
 }
 
 // writtenAlong is how many groups of scans go along.
-const writtenAlong = 128
+const writtenAlong = 512
 
 // goesAlong returns how many segments from number i on are such a program, or its
 // beginning up to a barrier; 0 if they are not.
 func (g *gen) goesAlong(i int) int {
 	segments := g.p.blocks.segments[i:]
 	end := slices.IndexFunc(segments, func(s segment) bool { return s.meet == nil || !scans(s.meet.Op.Inst()) })
-	if end == 0 || !g.t.evex || !g.shape.whole || g.alive != 0 || g.shape.block/g.lanes*end > writtenAlong {
+	if end == 0 || !g.shape.whole || g.alive != 0 || g.shape.block/g.lanes*end > writtenAlong {
 		return 0
 	}
 	if m := segments[end].meet; m != nil && m.Op != ir.Op(isa.BAR_SYNC) {

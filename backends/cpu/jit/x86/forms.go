@@ -364,6 +364,9 @@ var (
 	AlignD = form("valignd", EVEX, p66, M0F3A, 0x03, RVM, "vvv", imm, b4)
 	AlignQ = form("valignq", EVEX, p66, M0F3A, 0x03, RVM, "vvv", imm, b8, w1)
 
+	AlignB    = form("vpalignr", VEX, p66, M0F3A, 0x0F, RVM, "vvv", imm)
+	Perm2I128 = form("vperm2i128", VEX, p66, M0F3A, 0x46, RVM, "vvv", imm, least(32))
+
 	Extract128 = form("vextracti128", VEX, p66, M0F3A, 0x39, MR, "vx", imm, size(x128), least(32))
 	Insert128  = form("vinserti128", VEX, p66, M0F3A, 0x38, RVM, "vvx", imm, size(x128), least(32))
 	PermQ      = form("vpermq", VEX, p66, M0F3A, 0x00, RM, "vv", imm, vw1, least(32))
