@@ -29,7 +29,8 @@
 //	            groups of a block do a segment together
 //	soon.go     puts what adds up what loops leave right behind them
 //	collective.go  what the lanes of a block come to together; running.go: scans by which each
-//	            group goes from its loads to its stores; interleaved.go: stores side by side
+//	            group goes from its loads to its stores; columnscans.go: those of columns side by
+//	            side; interleaved.go: stores side by side
 //	lir.go      instructions on virtual registers, which those write
 //	tidy.go     joins copies with what they copy, and leaves out what nothing reads
 //	fold.go     makes loads operands of what they are for

@@ -1,56 +1,64 @@
 package tuned
 
 import (
-	"fmt"
-	"math/bits"
-
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
 
 // Sums along columns of which there are few: lanes that lie along memory would fill no
 // vector, so they go down the columns, as many as a chunk has rows, and each lane has an
-// element of every column. What is before a chunk is kept as often as lanes along memory want
-// it, which add it to the chunk's sums: they collect nothing.
+// element of every column. Machine code scans all of them as they lie in memory, where elements and
+// sums have one type, of 32 bits or more: others are converted. What is before a chunk is kept as
+// often as lanes along memory want it, which add it to the chunk's sums: they collect nothing.
 const (
-	narrowColumns = 4
-	narrowBytes   = 32 // of a matrix's row
+	narrowColumns = 8
+	narrowBytes   = 64 // of a matrix's row
 )
 
-// narrowSums appends the steps of columnSums for such columns.
-func (p *plan) narrowSums(x, y kernels.Binding, matrices, rows, cols int64) {
-	whole := (rows - 1) / kernels.ScanChunk // chunks before the last
-	last := rows - whole*kernels.ScanChunk
+// narrow reports whether there are so few columns of sums of type t.
+func narrow(t isa.Type, cols int64) bool {
+	return cols <= narrowColumns && cols*int64(t.Size()) <= narrowBytes
+}
+
+// narrow appends the steps of columnSums for such columns: chunks that have all rows are scanned so.
+func (s *columnScans) narrow(x, y kernels.Binding) {
+	whole := s.whole()
 	launch := func(what string, write func(w *writer), block, first, chunks int64, slots ...kernels.Binding) {
-		k := key{what: what, t: slots[0].Type, out: y.Type, n: block<<8 | cols, exact: len(slots) > 2, once: first == whole && last < block}
-		p.step(k, write, matrices*chunks*block, block, slots, uint64(rows), uint64(first), uint64(chunks), uint64(whole))
+		k := key{what: what, t: y.Type, n: s.cols, exact: len(slots) > 2}
+		s.step(k, write, s.matrices*chunks*block, block, slots, uint64(s.rows), uint64(first), uint64(chunks), uint64(whole))
 	}
-	joined := joinLanes(cols)
-	scan := func(lanes int64, all, totals bool) func(w *writer) {
-		return func(w *writer) { w.narrowScan(y.Type, lanes, cols, all, totals) }
+	scan := func(first, chunks int64, slots ...kernels.Binding) {
+		launch("narrow scan", func(w *writer) { w.narrowScan(s.cols, len(slots) > 2) }, kernels.ScanChunk, first, chunks, slots...)
 	}
-	lanes := int64(1) << bits.Len64(uint64(last-1))
-	launch("narrow scan", scan(lanes, lanes == last, false), lanes, whole, 1, x, y)
+	if s.last() == kernels.ScanChunk {
+		scan(whole, 1, x, y)
+	} else {
+		s.scan(whole, 1, s.last(), x, y)
+	}
 	if whole == 0 {
 		return
 	}
-	totals := p.room(y.Type, matrices*whole*joined)
-	launch("narrow scan", scan(kernels.ScanChunk, true, true), kernels.ScanChunk, 0, whole, x, y, totals)
+	room := s.matrices * whole * joined(s.cols)
+	totals := s.room(y.Type, room)
+	scan(0, whole, x, y, totals)
 	before := totals
 	if whole > 1 {
-		before = p.room(y.Type, matrices*whole*joined)
-		p.columnSums(totals, before, matrices, whole, joined)
+		before = s.room(y.Type, room)
+		s.columnSums(totals, before, s.matrices, whole, joined(s.cols))
 	}
-	launch("narrow join", func(w *writer) { w.narrowJoin(y.Type, cols) }, joined, 1, whole, before, y)
+	launch("narrow join", func(w *writer) { w.narrowJoin(s.cols) }, joinLanes, 1, whole, before, y)
 }
 
-// joinLanes is how many lanes add to a chunk's sums: a vector of f32, or as many as have
-// whole rows.
-func joinLanes(cols int64) int64 {
-	if cols == 3 {
-		return 48
+// joinLanes add to a chunk's sums, as many as are a vector of f32.
+const joinLanes = 16
+
+// joined is how many elements side by side they add to in a round: so many that these are rows, too.
+func joined(cols int64) int64 {
+	n := int64(joinLanes)
+	for n%cols > 0 {
+		n += joinLanes
 	}
-	return 16
+	return n
 }
 
 // narrowPlace is where a lane is: its row of its matrix begins at element at, and
@@ -70,59 +78,60 @@ func (w *writer) offset(to, elements string, t isa.Type) {
 	w.line("  mul.u64 %s, %s, %d\n  cvt.i64.u64 %[1]s, %[1]s", to, elements, t.Size())
 }
 
-// narrowScan finds the sums in a chunk, and its totals if asked for.
-func (w *writer) narrowScan(acc isa.Type, lanes, cols int64, all, totals bool) {
-	w.acc = acc
-	w.line("program narrow_scan\nslot x %v\nslot y %v", w.t, acc)
+// narrowScan finds the sums in a whole chunk, and its totals if asked for.
+func (w *writer) narrowScan(cols int64, totals bool) {
+	size := int64(w.t.Size())
+	w.line("program narrow_scan\nslot x %v\nslot y %[1]v", w.t)
 	if totals {
-		w.line("slot totals %v", acc)
+		w.line("slot totals %v", w.t)
 	}
-	w.narrowPlace(lanes, cols)
-	w.offset("from", "at", w.t)
-	w.offset("to", "at", acc)
+	w.narrowPlace(kernels.ScanChunk, cols)
+	w.offset("at", "at", w.t)
 	for j := range cols {
-		w.line("  mov.%v z%d, %s", acc, j, kernels.Identity("add", acc))
+		w.line("  ldg.%v z%d, x[at + %d]", w.t, j, j*size)
 	}
-	w.inside(all, func() {
-		for j := range cols {
-			w.line("  ldg.%v z%d, x[from + %d]", w.t, j, j*int64(w.t.Size()))
-			w.widen(fmt.Sprintf("z%d", j))
-		}
-	})
 	for j := range cols {
-		w.line("  block_scan_add.%v z%d, z%[2]d", acc, j)
+		w.line("  block_scan_add.%v z%d, z%[2]d", w.t, j)
 	}
-	w.inside(all, func() { w.narrowStore(acc, cols) })
+	for j := range cols {
+		w.line("  stg.%v z%d, y[at + %d]", w.t, j, j*size)
+	}
 	if totals {
 		w.line("  bar_sync 0\n  set.ge.u32 other, q, %d\n  bra end, other", cols)
-		w.line("  mul.u64 back, lane, %d\n  sub.u64 last, at, back\n  mul.u64 of, of, %d\n  add.u64 of, of, lane", cols-1, joinLanes(cols)/cols)
-		w.offset("last", "last", acc)
-		w.offset("of", "of", acc)
-		w.line("  ldg.%v z, y[last + %d]", acc, (lanes-1)*cols*int64(acc.Size()))
-		for j := int64(0); j < joinLanes(cols); j += cols {
-			w.line("  stg.%v z, totals[of + %d]", acc, j*int64(acc.Size()))
+		w.line("  mul.u64 last, lane, %d\n  cvt.i64.u64 last, last\n  sub.i64 last, at, last\n  mul.u64 of, of, %d\n  add.u64 of, of, lane", (cols-1)*size, joined(cols)/cols)
+		w.offset("of", "of", w.t)
+		w.line("  ldg.%v z, y[last + %d]", w.t, (kernels.ScanChunk-1)*cols*size)
+		for j := int64(0); j < joined(cols); j += cols {
+			w.line("  stg.%v z, totals[of + %d]", w.t, j*size)
 		}
 		w.line("end:")
 	}
 	w.line("  exit")
 }
 
-func (w *writer) narrowStore(acc isa.Type, cols int64) {
-	for j := range cols {
-		w.line("  stg.%v z%d, y[to + %d]", acc, j, j*int64(acc.Size()))
-	}
-}
-
 // narrowJoin adds to the sums in a chunk what is before it.
-func (w *writer) narrowJoin(acc isa.Type, cols int64) {
-	w.acc, w.block = acc, joinLanes(cols)
-	w.line("program narrow_join\nslot before %v\nslot y %[1]v", acc)
-	w.narrowPlace(w.block, cols)
-	w.line("  mad.u64 at, matrix, rows, top\n  mad.u64 at, at, %d, lane\n  mul.u64 at, at, %d", cols, acc.Size())
-	w.line("  sub.u64 of, chunk, 1\n  mad.u64 of, matrix, whole, of\n  mul.u64 of, of, %d\n  add.u64 of, of, lane", w.block)
-	w.line("  mul.u64 of, of, %d\n  ldg.%v b, before[of]\n  mul.u32 n, left, %d\n  div.u32 rounds, n, %d\n  rem.u32 rest, n, %[4]d", acc.Size(), acc, cols, w.block)
-	w.each("rounds", "rest", func() {
-		w.line("  ldg.%v z, y[at]\n  add.%[1]v z, b, z\n  stg.%[1]v z, y[at]", acc)
-	})
-	w.line("  exit")
+func (w *writer) narrowJoin(cols int64) {
+	size, each := int64(w.t.Size()), joined(cols)
+	w.line("program narrow_join\nslot before %v\nslot y %[1]v", w.t)
+	w.narrowPlace(joinLanes, cols)
+	w.line("  mad.u64 at, matrix, rows, top\n  mad.u64 at, at, %d, lane\n  sub.u64 of, chunk, 1\n  mad.u64 of, matrix, whole, of\n  mad.u64 of, of, %d, lane", cols, each)
+	w.offset("at", "at", w.t)
+	w.offset("of", "of", w.t)
+	for i := int64(0); i < each; i += joinLanes {
+		w.line("  ldg.%v b%d, before[of + %d]", w.t, i, i*size)
+	}
+	add := func(i int64) {
+		w.line("  ldg.%v z, y[at + %d]\n  add.%[1]v z, b%[3]d, z\n  stg.%[1]v z, y[at + %[2]d]", w.t, i*size, i)
+	}
+	w.line("  mul.u32 n, left, %d\n  div.u32 rounds, n, %d\n  rem.u32 rest, n, %[2]d\n  loop rounds, joined", cols, each)
+	for i := int64(0); i < each; i += joinLanes {
+		add(i)
+	}
+	w.line("  add.i64 at, at, %d\njoined:", each*size)
+	for i := int64(0); i < each; i += joinLanes { // lanes agree on whether there is a rest at all
+		w.line("  min.u32 here, rest, %d\n  sub.u32 rest, rest, here\n  set.eq.u32 p, here, 0\n  bra end, p\n  set.ge.u32 p, q, here\n  bra over%d, p", joinLanes, i)
+		add(i)
+		w.line("over%d:", i)
+	}
+	w.line("end:\n  exit")
 }

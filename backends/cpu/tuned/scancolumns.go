@@ -19,7 +19,7 @@ const (
 )
 
 // columnSums writes the sums in the columns of rows × cols matrices of type t to such
-// matrices of type out, the type that they are kept in.
+// matrices of type out, which rounds those that are kept in a wider one.
 func columnSums(t, out isa.Type, matrices, rows, cols int64) (*kernels.Plan, error) {
 	if blocks := matrices * (rows/kernels.ScanChunk + 1) * (cols/(scanBytes/8) + 2); rows < 2 || cols >= maxWide || blocks >= 1<<31 {
 		return nil, nil
@@ -28,52 +28,90 @@ func columnSums(t, out isa.Type, matrices, rows, cols int64) (*kernels.Plan, err
 	x, y := operand(0, t), operand(1, out)
 	x.Shape, x.Stride = []int64{matrices * rows * cols}, []int64{1}
 	y.Shape, y.Stride = x.Shape, x.Stride
-	p.columnSums(x, y, matrices, rows, cols)
+	sums, n, acc := y, matrices*rows*cols, kernels.Accumulator(out)
+	few := narrow(acc, cols)
+	if few && acc.Integer() && acc.Size() < 4 { // which wrap the same later
+		acc = isa.I32
+	}
+	if acc != out {
+		sums = p.room(acc, n)
+	}
+	if few && t != acc { // those are scanned as they lie
+		p.convert(x, sums, n)
+		x = sums
+	}
+	p.columnSums(x, sums, matrices, rows, cols)
+	if acc != out {
+		p.convert(sums, y, n)
+	}
 	return p.done()
 }
 
+// convert appends a step that makes n elements ones of another type.
+func (p *plan) convert(x, y kernels.Binding, n int64) {
+	p.steps(key{what: "converted", t: x.Type, out: y.Type}, n, func(w *writer) {
+		w.line("program converted\nslot x %v\nslot y %v\n  ldg.%[1]v z, x[index]\n  cvt.%[2]v.%[1]v z, z\n  stg.%[2]v z, y[index]\n  exit", w.t, y.Type)
+	}, x, y)
+}
+
 func (p *plan) columnSums(x, y kernels.Binding, matrices, rows, cols int64) {
-	if cols <= narrowColumns && cols*int64(y.Type.Size()) <= narrowBytes && rows >= stretch {
-		p.narrowSums(x, y, matrices, rows, cols)
+	s := &columnScans{plan: p, matrices: matrices, rows: rows, cols: cols}
+	whole := s.whole()
+	switch {
+	case narrow(y.Type, cols) && rows >= kernels.ScanChunk:
+		s.narrow(x, y)
 		return
-	}
-	whole := (rows - 1) / kernels.ScanChunk // chunks before the last
-	last := rows - whole*kernels.ScanChunk
-	// Appends the launches on some chunks of n rows, and the sums before or in them.
-	launch := func(what string, write func(w *writer), first, chunks, n int64, slots ...kernels.Binding) {
-		k := key{what: what, t: slots[0].Type, out: y.Type, n: n, exact: len(slots) > 2}
-		part := func(from, tiles, lanes int64) {
-			p.step(k, write, matrices*chunks*tiles*lanes, lanes, slots,
-				uint64(cols), uint64(rows), uint64(first), uint64(chunks), uint64(whole), uint64(from), uint64(tiles))
-		}
-		tile := int64(scanBytes / y.Type.Size())
-		if cols >= tile {
-			part(0, cols/tile, tile)
-		}
-		if rest := cols % tile; rest > 0 {
-			part(cols-rest, 1, rest)
-		}
-	}
-	scan := func(n int64, totals bool) func(w *writer) {
-		return func(w *writer) { w.columnScan(y.Type, n, totals) }
-	}
-	if whole == 0 {
-		launch("column scan", scan(last, false), 0, 1, last, x, y)
+	case whole == 0:
+		s.scan(0, 1, rows, x, y)
 		return
 	}
 	totals := p.room(y.Type, matrices*whole*cols)
-	launch("column scan", scan(kernels.ScanChunk, true), 0, whole, kernels.ScanChunk, x, y, totals)
-	launch("column scan", scan(last, false), whole, 1, last, x, y)
+	s.scan(0, whole, kernels.ScanChunk, x, y, totals)
+	s.scan(whole, 1, s.last(), x, y)
 	before := totals
 	if whole > 1 {
 		before = p.room(y.Type, matrices*whole*cols)
 		p.columnSums(totals, before, matrices, whole, cols)
 	}
-	join := func(n int64) func(w *writer) { return func(w *writer) { w.columnJoin(y.Type, n) } }
 	if whole > 1 {
-		launch("column join", join(kernels.ScanChunk), 1, whole-1, kernels.ScanChunk, before, y)
+		s.join(1, whole-1, kernels.ScanChunk, before, y)
 	}
-	launch("column join", join(last), whole, 1, last, before, y)
+	s.join(whole, 1, s.last(), before, y)
+}
+
+// columnScans are launches on some chunks of n rows of matrices.
+type columnScans struct {
+	*plan
+	matrices, rows, cols int64
+}
+
+func (s *columnScans) whole() int64 { return (s.rows - 1) / kernels.ScanChunk } // chunks before the last
+func (s *columnScans) last() int64  { return s.rows - s.whole()*kernels.ScanChunk }
+
+func (s *columnScans) launch(what string, write func(w *writer), first, chunks, n int64, slots ...kernels.Binding) {
+	out := slots[1].Type
+	k := key{what: what, t: slots[0].Type, out: out, n: n, exact: len(slots) > 2}
+	part := func(from, tiles, lanes int64) {
+		s.step(k, write, s.matrices*chunks*tiles*lanes, lanes, slots,
+			uint64(s.cols), uint64(s.rows), uint64(first), uint64(chunks), uint64(s.whole()), uint64(from), uint64(tiles))
+	}
+	tile := int64(scanBytes / out.Size())
+	if s.cols >= tile {
+		part(0, s.cols/tile, tile)
+	}
+	if rest := s.cols % tile; rest > 0 {
+		part(s.cols-rest, 1, rest)
+	}
+}
+
+// scan finds the sums in chunks, and their totals if there is room for these.
+func (s *columnScans) scan(first, chunks, n int64, slots ...kernels.Binding) {
+	s.launch("column scan", func(w *writer) { w.columnScan(slots[1].Type, n, len(slots) > 2) }, first, chunks, n, slots...)
+}
+
+// join adds to the sums in chunks what is before them.
+func (s *columnScans) join(first, chunks, n int64, before, y kernels.Binding) {
+	s.launch("column join", func(w *writer) { w.columnJoin(y.Type, n) }, first, chunks, n, before, y)
 }
 
 // columnPlace is where a lane is: at, in elements, where its chunk of its column

@@ -76,7 +76,7 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes, threads int) (*kernels
 		return rowwise(op, l, axes)
 	}
 	lead := len(l[0].Shape) - axes
-	if op == kernels.Cumsum && slices.Equal(l[0].Shape, l[1].Shape) && kernels.Accumulator(l[1].Type) == l[1].Type {
+	if op == kernels.Cumsum && slices.Equal(l[0].Shape, l[1].Shape) {
 		m, rows, cols, ok := l[0].Columns(lead)
 		if out, _, _, same := l[1].Columns(lead); ok && same && m == out {
 			return columnSums(l[0].Type, l[1].Type, m, rows, cols)

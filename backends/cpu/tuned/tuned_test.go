@@ -501,6 +501,17 @@ func TestColumnSums(t *testing.T) {
 		{isa.F64, isa.F64, 2, 256*3 + 100, 4},
 		{isa.F64, isa.F64, 1, 700, 3},
 		{isa.I64, isa.I64, 1, 1024, 4},
+		{isa.F32, isa.F32, 2, 256*4 + 77, 5},
+		{isa.I32, isa.I64, 1, 256*2 + 9, 6},
+		{isa.F64, isa.F64, 1, 256*5 + 200, 7},
+		{isa.F64, isa.F64, 1, 256*3 + 3, 8},
+		{isa.F32, isa.F32, 1, 256*2 + 255, 8},
+		{isa.BF16, isa.BF16, 1, 600, 4},
+		{isa.F16, isa.F16, 2, 300, 9},
+		{isa.F16, isa.BF16, 1, 30, 3},
+		{isa.U8, isa.U8, 1, 1000, 7},
+		{isa.F64, isa.F64, 2, 256, 6},
+		{isa.I8, isa.U16, 1, 900, 2},
 	} {
 		if brief.On() && c.rows > 300 {
 			continue
