@@ -267,7 +267,10 @@ func (r *run) streams(head bool) bool {
 	if !p.level || r.row > 0 && !r.k.t.evex || r.staging || p.writes == 0 || r.width > 0 {
 		return false
 	}
-	total := uint64(0)
+	total, most := uint64(0), uint64(streamBytes)
+	if p.reads == 0 { // it flushes nothing that it reads, and half of what it writes may stay
+		most *= 2
+	}
 	for i := range r.views {
 		w := &r.views[i]
 		total += r.lanes * uint64(w.size)
@@ -281,7 +284,7 @@ func (r *run) streams(head bool) bool {
 			return false
 		}
 	}
-	return total >= streamBytes
+	return total >= most
 }
 
 // alone runs the launch on the caller's thread.
