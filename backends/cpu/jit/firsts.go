@@ -32,7 +32,7 @@ func (p *program) findConditions(lin []linear, nodes []*ir.Node, uses map[*ir.Va
 // branch goes to a label where what all lanes of a block agree on holds, or where it does not.
 func (g *gen) branch(v *ir.Value, holds bool, to x86.Label) {
 	n := v.Node
-	if n == nil || g.shared[v.ID] != 0 || !g.p.conditions[n] || !g.p.agreed(g.lin, n) {
+	if n == nil || g.lin == nil || g.shared[v.ID] != 0 || !g.p.conditions[n] || !g.p.agreed(g.lin, n) {
 		if m := g.val(v); holds {
 			g.jumpAny(m, to)
 		} else {

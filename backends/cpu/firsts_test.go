@@ -1,0 +1,81 @@
+package cpu_test
+
+import (
+	"testing"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
+)
+
+// firstLanes are programs in which a block's first lanes take a branch, more of them in each block, and what some
+// lanes store to one place. left is how many they are.
+var firstLanes = map[string]string{
+	"loads before the slot's begin, and behind its end": left + `
+  sub.u64 at, at, 40
+  cvt.i64.u64 at, at
+  mov.u32 s, 7
+  set.ge.u32 p, q, left
+  bra over, p
+  ldg.u32 v, a[at]
+  ldg.u32 w, a[at + 100]
+  xor.u32 v, v, w
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
+	"a sum and another value go on": left + `
+  cvt.i64.u64 at, at
+  mul.u32 s, q, 3
+  mov.u32 t, s
+  set.lt.u32 p, q, left
+  bra some, p
+  bra over
+some:
+  ldg.u32 v, a[at]
+  add.u32 t, s, v
+over:
+  add.u32 s, s, t
+  block_reduce_max.u32 s, s
+  add.u32 s, s, t
+  stg.u32 s, c[index]
+  exit`,
+	"what some lanes store to one place": left + `
+  ldg.u32 v, a[index]
+  block_reduce_add.u32 s, v
+  stg.u32 v, c[index]
+  set.lt.u32 p, q, 3
+  bra end, p
+  mul.u64 to, b64, 4000
+  stg.u32 s, d[to]
+end:
+  exit`,
+	"what no lane stores": left + `
+  ldg.u32 v, a[index]
+  block_reduce_add.u32 s, v
+  stg.u32 v, c[index]
+  set.lt.u32 p, q, 2000
+  bra end, p
+  mul.u64 to, b64, 4
+  stg.u32 s, d[to]
+end:
+  exit`,
+}
+
+const left = `
+program p
+slot a u32
+slot c u32
+slot d u32
+  sreg g, global_lane
+  sreg q, lane.x
+  sreg b, block.x
+  cvt.u64.u32 b64, b
+  mul.u32 left, b, 37
+  add.u32 left, left, 21
+  and.u32 left, left, 255
+  mul.u64 at, g, 4`
+
+func TestFirstLanes(t *testing.T) {
+	brief.Alone(t)
+	compare(t, 2, firstLanes)
+}
