@@ -467,7 +467,7 @@ HOLOGRAM_API py_object *hologram_python(py_object *given, void *module) {
   all = py.PyDict_New();
   if (!all) return NULL;
   if (!name_hooks() || hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_work(all) ||
-      hologram_owners(all) || hologram_objects(all) || hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_futures(all) || hologram_torch(all) ||
+      hologram_owners(all) || hologram_modules(all) || hologram_objects(all) || hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_futures(all) || hologram_torch(all) ||
       hologram_maps(all) || hologram_kernels(all) || hologram_updates(all) || hologram_recordings(all) || hologram_sequences(all) || hologram_nodes(all) || hologram_numpy(all) || hologram_interfaces(all)) {
     py.Py_DecRef(all);
     return NULL;

@@ -55,7 +55,7 @@ typedef struct {
   void *value;
 } py_slot;
 
-enum { PY_SLOT_GET_BUFFER = 1, PY_SLOT_CALL = 50, PY_SLOT_CLEAR = 51, PY_SLOT_DEALLOC = 52, PY_SLOT_TRAVERSE = 71, PY_SLOT_DESCR_GET = 54, PY_SLOT_MEMBERS = 72, PY_SLOT_FREE = 74 };
+enum { PY_SLOT_GET_BUFFER = 1, PY_SLOT_BASE = 48, PY_SLOT_CALL = 50, PY_SLOT_CLEAR = 51, PY_SLOT_DEALLOC = 52, PY_SLOT_TRAVERSE = 71, PY_SLOT_DESCR_GET = 54, PY_SLOT_MEMBERS = 72, PY_SLOT_GETATTRO = 58, PY_SLOT_FREE = 74 };
 
 typedef struct {
   const char *name;
@@ -94,6 +94,7 @@ typedef int (*py_visit)(py_object *, void *);
   X(void, PyBuffer_Release, (py_buffer *))                                                  \
   X(py_object *, PyObject_GetAttr, (py_object *, py_object *))                              \
   X(int, PyObject_SetAttr, (py_object *, py_object *, py_object *))                         \
+  X(py_object *, PyModule_GetDict, (py_object *))                                           \
   X(py_object *, PyObject_CallObject, (py_object *, py_object *))                           \
   X(py_object *, PyObject_CallFunctionObjArgs, (py_object *, ...))                          \
   X(py_object *, PyObject_VectorcallDict, (py_object *, py_object *const *, size_t, py_object *)) \
@@ -376,6 +377,7 @@ bool hologram_exact(py_object *o, int64_t *out);
 int hologram_work(py_object *into);
 int hologram_objects(py_object *into);
 int hologram_owners(py_object *into);
+int hologram_modules(py_object *into);
 int hologram_signatures(py_object *into);
 int hologram_calls(py_object *into);
 int hologram_plain(py_object *into);

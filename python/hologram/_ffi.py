@@ -289,6 +289,8 @@ else:
     ExecutorBase, ProgramBase, BufferBase = native.ExecutorBase, native.ProgramBase, native.BufferBase
     KernelBase, Owner = native.KernelBase, native.Owner
 
+native.look_there(sys.modules["hologram"])  # whose __getattr__ else costs each call of hologram.ops.… some 20 ns
+
 if sys.version_info < (3, 10) and sys.platform != "win32":
     import _signal
 

@@ -372,3 +372,6 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the operations."""
     return [*__all__, "__doc__", "__file__", "__name__"]
+
+
+native.look_there(sys.modules[__name__])

@@ -8,6 +8,8 @@ import json
 import math
 import re
 import runpy
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +228,16 @@ def test_arguments_by_name(ex: hg.Executor) -> None:
     assert c.to_numpy().tolist() == [3, 6, 9, 12]
     ops.gemm(ex, a, a, c, 2, 2, 2, trans_b=True, alpha=2)
     assert c.to_numpy().tolist() == [10, 22, 22, 50]
+
+
+def test_modules_are_modules_of_their_own_type() -> None:
+    """They look names up where these are (capi/python_module.c), and are modules as any."""
+    for module in (hg, ops):
+        assert inspect.ismodule(module)
+        assert (type(module) is types.ModuleType) == (sys.version_info < (3, 10))
+        assert vars(module) is module.__dict__ and repr(module).startswith(f"<module '{module.__name__}'")
+    setattr(ops, name := "of_a_test", 3)
+    assert getattr(ops, name) == 3
+    delattr(ops, name)
+    with pytest.raises(AttributeError, match="no operation 'of_a_test'"):
+        getattr(ops, name)
