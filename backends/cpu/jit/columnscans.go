@@ -101,8 +101,11 @@ func (g *gen) alongColumns(i, count int, c *columns) {
 	}
 	g.jump(done)
 	g.bind(stray)
+	pages := g.shape.pages
+	g.shape.pages = false // else what comes behind would have heads that are computed here alone: see rowsNext
 	for k := range count {
 		g.segment(i + k)
 	}
+	g.shape.pages = pages
 	g.bind(done)
 }
