@@ -23,6 +23,23 @@ over:
   block_reduce_add.u32 s, s
   stg.u32 s, c[index]
   exit`,
+	"a place that is found behind a load that strays": left + `
+  sub.u64 at, at, 40
+  cvt.i64.u64 at, at
+  mov.u32 s, 7
+  set.ge.u32 p, q, left
+  bra over, p
+  ldg.u32 v, a[at]
+  mul.u64 to, b64, 8
+  mad.u64 to, g, 4, to
+  cvt.i64.u64 to, to
+  ldg.u32 w, a[to]
+  xor.u32 v, v, w
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
 	"a sum and another value go on": left + `
   cvt.i64.u64 at, at
   mul.u32 s, q, 3

@@ -173,6 +173,8 @@ func (g *gen) placesOfFirsts(r *ir.Region, rest vreg, stray x86.Label) (early []
 			g.early[n] = true
 			early = append(early, n)
 		}
+	}
+	for _, n := range r.Nodes { // when all heads are there: from each of these on it may go to stray
 		if n.Op == ir.Op(isa.LDG) {
 			head, _ := g.loadsInOrder(n)
 			g.ahead[n] = g.placeOfFirsts(n, head.reg, rest, stray)
