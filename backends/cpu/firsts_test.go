@@ -40,6 +40,32 @@ over:
   block_reduce_add.u32 s, s
   stg.u32 s, c[index]
   exit`,
+	"more lanes than a number with a sign is": left + `
+  cvt.i64.u64 at, at
+  cvt.u64.u32 q64, q
+  add.u64 lim, b64, 0xfffffffffffffff0
+  mov.u32 s, 7
+  set.ge.u64 p, q64, lim
+  bra over, p
+  ldg.u32 v, a[at + 400]
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
+	"so many lanes that the bytes of their elements are none": left + `
+  cvt.i64.u64 at, at
+  cvt.u64.u32 q64, q
+  add.u64 lim, b64, 0x4000000000000000
+  mov.u32 s, 7
+  set.ge.u64 p, q64, lim
+  bra over, p
+  ldg.u32 v, a[at + 400]
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
 	"a sum and another value go on": left + `
   cvt.i64.u64 at, at
   mul.u32 s, q, 3

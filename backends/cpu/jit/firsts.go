@@ -145,14 +145,18 @@ func (g *gen) firsts(n *ir.Node, counts, limit *ir.Value) {
 	g.u, g.lo, g.hi, g.m, g.src = lo, lo, hi, 0, was
 }
 
-// lanesBelow is how many lanes, from the first one of regIndex on, have a count below a limit; below 0 if those before have none.
+// lanesBelow is how many lanes of the groups at hand, from the first one of regIndex on, have a count below a limit,
+// which may be any number; below 0 if those before have none.
 func (g *gen) lanesBelow(counts, limit *ir.Value) vreg {
-	a, b, d := g.operand(counts), g.operand(limit), g.newReg(classGPR)
+	a, b, d, all := g.operand(counts), g.operand(limit), g.newReg(classGPR), int32(g.hi*g.lanes)
 	g.pure(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
 		e.headOrZero(x86.RAX, b)
 		e.headOrZero(regT, a)
+		e.Op(x86.ADD, x86.W64, regT, regIndex)
+		e.Lea(x86.RCX, x86.At(regT, all)) // a limit beyond is as good
+		e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
+		e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
 		e.Op(x86.SUB, x86.W64, x86.RAX, regT)
-		e.Op(x86.SUB, x86.W64, x86.RAX, regIndex)
 		if r := e.info[in.d].reg; r != x86.None {
 			e.Mov(x86.W64, r, x86.RAX)
 		} else {
