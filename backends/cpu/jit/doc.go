@@ -20,7 +20,8 @@
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	halved.go   vectors of half the length, where a processor does long ones as two
 //	pages.go    pages that loops will come to, of which they ask where they lie
-//	control.go  branches and loops, by masks; joint.go: by all groups together
+//	control.go  branches and loops, by masks; joint.go: by all groups together; firsts.go: branches
+//	            of a block's first lanes
 //	inplace.go  results of branches in the registers of what they take the place of
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
 //	blocks.go   programs that run block after block; arrays.go: what is kept between their
@@ -45,7 +46,8 @@
 //	head.go     lanes up to where a line of the first result begins, and what all lanes store
 //	run.go      launches, in chunks and calls
 //	direct.go   launches for others to enter
-//	share.go    other packages' machine code
+//	share.go    other packages' machine code; enter_*.go: what the processor
+//	            has, and how code is entered
 //
 // # Values
 //
@@ -92,9 +94,10 @@
 //
 // A reduction's operand goes to an array filled up with the identity to a power of
 // two, or stays in registers where all groups are done together, and is halved: whole
-// groups by a tree of which few branches are held at a time, and then within the group. That is the written order, and the only
-// one. Groups that share a loop with the same rounds do it together, up to 32, so
-// that a sum's partials stay in registers and memory is read in its own order.
+// groups by a tree of which few branches are held at a time, and then within the group. That is the
+// written order, and the only one. Groups that share a loop with the same rounds do it together, up to 64
+// if it is short, so that memory is read in its own order; a sum's partials stay in registers as far as
+// there are some.
 //
 // A scan works in such an array, group by group, and what is between scans with it where that is
 // straight. Columns side by side are scanned as they lie in memory. Scans of many groups go from

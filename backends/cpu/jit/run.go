@@ -257,7 +257,7 @@ func (r *run) prepare(l *backends.Launch, least uint64) bool {
 const cacheLine = 64
 
 // streamBytes is the size of a launch's memory from which on what it writes goes
-// past the caches, which it would only flush.
+// past the caches, which it would only flush; twice that of one that reads nothing.
 const streamBytes = 64 << 20
 
 // streams reports whether the launch is that large and its outputs lie as

@@ -19,9 +19,8 @@ import (
 // back; in the last step, which would want half of all, they are taken from what became of them.
 type running struct {
 	*collective
-	columns int
-	steps   []stepBack
-	became  func(q int) vreg // what a group is at last
+	steps  []stepBack
+	became func(q int) vreg // what a group is at last
 }
 
 // stepBack is a step of a scan, that goes back so many groups and lanes.
@@ -35,9 +34,9 @@ type stepBack struct {
 // wanted is how many groups a step wants of before.
 func (s *stepBack) wanted() int { return s.groups + min(s.lanes, 1) }
 
-// newRunning prepares for scans that have so many registers.
+// newRunning prepares for scans of so many columns, which have so many registers.
 func (g *gen) newRunning(c *collective, columns, registers int, became func(q int) vreg) *running {
-	r := &running{collective: c, columns: columns, became: became}
+	r := &running{collective: c, became: became}
 	for w := 1; w < g.shape.block; w *= 2 {
 		s := stepBack{groups: w * columns / g.lanes, lanes: w * columns % g.lanes}
 		if s.last = 2*w >= g.shape.block && s.lanes == 0; !s.last {
@@ -201,11 +200,9 @@ func (g *gen) along(i, count int) {
 	for u := range groups {
 		for k := range segments {
 			s := &segments[k]
-			if u == 0 {
-				if k < count-1 {
-					c := g.collective(s.meet)
-					scans[k] = g.newRunning(c, 1, g.forScans(count-1), func(q int) vreg { return g.loadVector(g.regSize(c.t), g.group(c, q)) })
-				}
+			if u == 0 && k < count-1 {
+				c := g.collective(s.meet)
+				scans[k] = g.newRunning(c, 1, g.forScans(count-1), func(q int) vreg { return g.loadVector(g.regSize(c.t), g.group(c, q)) })
 			}
 			g.lo, g.hi, g.u, g.m = 0, groups, u, 0
 			g.inputsOf(s)
