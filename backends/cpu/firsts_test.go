@@ -102,6 +102,49 @@ end:
   stg.u32 s, d[to]
 end:
   exit`,
+	"a limit with its highest bit": left + `
+  cvt.i64.u64 at, at
+  mov.u32 s, 7
+  cvt.u64.u32 q64, q
+  sub.u64 limit, b64, 1
+  set.ge.u64 p, q64, limit
+  bra over, p
+  ldg.u32 v, a[at]
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
+	"a limit of so many bytes that they wrap": left + `
+  cvt.i64.u64 at, at
+  mov.u32 s, 7
+  cvt.u64.u32 q64, q
+  mov.u64 limit, 0x4000000000000000
+  add.u64 limit, limit, b64
+  set.ge.u64 p, q64, limit
+  bra over, p
+  ldg.u32 v, a[at + 4000]
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
+	"places that are found in the branch, of which the first strays": left + `
+  cvt.i64.u64 at, at
+  cvt.i64.u64 by, b64
+  mov.u32 s, 7
+  set.ge.u32 p, q, left
+  bra over, p
+  ldg.u32 v, a[at + 48]
+  mul.i64 by, by, 8
+  sub.i64 at, at, by
+  ldg.u32 w, a[at]
+  xor.u32 v, v, w
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
 }
 
 const left = `
