@@ -19,7 +19,8 @@ import (
 
 // columnScans are programs that scan columns side by side, as lines of which each is for all columns: a word
 // that ends with N is of the column of that number, with R of that so far from the last,
-// with E behind the last; X is add for one of them, and max for the others.
+// with E behind the last. X is add for one of them, and max for the others; lines that begin
+// with ? are that one's, with ! the others'.
 var columnScans = map[string]string{
 	"in order":                  "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
 	"backwards":                 "ldg.T zR, x[at + oR]|block_scan_add.T zN, zN|stg.T zR, y[at + oR]",
@@ -31,6 +32,11 @@ var columnScans = map[string]string{
 	"stored twice":              "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]|stg.T zN, w[at + oN]",
 	"the first one alone":       "ldg.T zN, x[at + oN]|block_scan_max.T uN, z0|stg.T uN, y[at + oN]",
 	"one by itself":             "ldg.T zN, x[at + oN]|block_scan_X.T zN, zN|stg.T zN, y[at + oN]",
+	"one of another slot":       "!ldg.T zN, x[at + oN]|?ldg.T zN, w[at + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
+	"one to another slot":       "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|!stg.T zN, y[at + oN]|?stg.T zN, w[at + oN]",
+	"one of another row":        "!ldg.T zN, x[at + oN]|?ldg.T zN, x[next + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
+	"one to another row":        "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|!stg.T zN, y[at + oN]|?stg.T zN, y[next + oN]",
+	"scanned backwards":         "ldg.T zN, x[at + oN]|block_scan_add.T zR, zR|stg.T zN, y[at + oN]",
 	"loads used behind":         "ldg.T zN, x[at + oN]|block_scan_add.T uN, zN|stg.T uN, y[at + oN]|bar_sync 0|stg.T zN, w[at + oN]",
 	"used behind a barrier":     "ldg.T zN, x[at + oN]|block_scan_add.T uN, zN|stg.T uN, y[at + oN]|bar_sync 0|min.T uN, uN, zN|stg.T uN, w[at + oN]",
 	"places behind a barrier":   "ldg.T zN, x[at + oN]|block_scan_add.T uN, zN|stg.T uN, y[at + oN]|bar_sync 0|mul.u64 u, lane, SIZE|cvt.i64.u64 later, u|ldg.T zN, x[later + oN]|stg.T zN, w[later + oN]",
@@ -41,20 +47,28 @@ var columnScans = map[string]string{
 func columnScan(lines string, ty isa.Type, block, cols, first int64) string {
 	size := int64(ty.Size())
 	var b strings.Builder
-	fmt.Fprintf(&b, "program p\nslot x T\nslot y T\nslot w T\nblock %d\n sreg lane, global_lane\n sreg q, lane.x\n cvt.u64.u32 q, q\n mul.u64 u, lane, %d\n cvt.i64.u64 at, u\n mul.u64 u, q, %d\n cvt.i64.u64 of, u\n sub.i64 back, at, of\n add.i64 back, back, %d\n",
-		block, cols*size, 2*cols*size, (block-1)*cols*size)
+	fmt.Fprintf(&b, "program p\nslot x T\nslot y T\nslot w T\nblock %d\n sreg lane, global_lane\n sreg q, lane.x\n cvt.u64.u32 q, q\n mul.u64 u, lane, %d\n cvt.i64.u64 at, u\n mul.u64 u, q, %d\n cvt.i64.u64 of, u\n sub.i64 back, at, of\n add.i64 back, back, %d\n sreg b, block.x\n mul.u32 b, b, %d\n cvt.i64.u32 next, b\n add.i64 next, at, next\n",
+		block, cols*size, 2*cols*size, (block-1)*cols*size, cols*size)
 	for line := range strings.SplitSeq(lines, "|") {
 		for j := range cols {
+			its, odd := line, j == cols/2
+			if only, ok := strings.CutPrefix(line, "?"); ok && odd {
+				its = only
+			} else if only, other := strings.CutPrefix(line, "!"); other && !odd {
+				its = only
+			} else if ok || other {
+				continue
+			}
 			if line != "bar_sync 0" || j == 0 {
 				column := func(j int64) (offset, number string) { return fmt.Sprint((first + j) * size), fmt.Sprint(j) }
 				oN, n := column(j)
 				oR, r := column(cols - 1 - j)
 				oE, _ := column(cols)
 				op := "scan_max"
-				if j == cols/2 {
+				if odd {
 					op = "scan_add"
 				}
-				fmt.Fprintln(&b, strings.NewReplacer("oN", oN, "oR", oR, "oE", oE, "scan_X", op, "SIZE", fmt.Sprint(size), "zN", "z"+n, "zR", "z"+r, "uN", "u"+n).Replace(" "+line))
+				fmt.Fprintln(&b, strings.NewReplacer("oN", oN, "oR", oR, "oE", oE, "scan_X", op, "SIZE", fmt.Sprint(size), "zN", "z"+n, "zR", "z"+r, "uN", "u"+n).Replace(" "+its))
 			}
 		}
 	}

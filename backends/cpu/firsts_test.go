@@ -102,12 +102,21 @@ end:
   stg.u32 s, d[to]
 end:
   exit`,
-	"a limit with its highest bit": left + `
+	"loads behind the slot's end": left + `
   cvt.i64.u64 at, at
   mov.u32 s, 7
-  cvt.u64.u32 q64, q
-  sub.u64 limit, b64, 1
-  set.ge.u64 p, q64, limit
+  set.ge.u32 p, q, left
+  bra over, p
+  ldg.u32 v, a[at + 440]
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
+	"the first lane behind them, too": left + `
+  cvt.i64.u64 at, at
+  mov.u32 s, 7
+  set.gt.u32 p, q, left
   bra over, p
   ldg.u32 v, a[at]
   add.u32 s, s, v
@@ -115,35 +124,84 @@ over:
   block_reduce_add.u32 s, s
   stg.u32 s, c[index]
   exit`,
-	"a limit of so many bytes that they wrap": left + `
+	"others do something else": left + `
   cvt.i64.u64 at, at
   mov.u32 s, 7
-  cvt.u64.u32 q64, q
-  mov.u64 limit, 0x4000000000000000
-  add.u64 limit, limit, b64
-  set.ge.u64 p, q64, limit
+  set.ge.u32 p, q, left
+  bra others, p
+  ldg.u32 v, a[at]
+  add.u32 s, s, v
+  bra over
+others:
+  mul.u32 s, q, 5
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
+	"some of the first": left + `
+  cvt.i64.u64 at, at
+  ldg.u32 v, a[index]
+  mov.u32 s, 7
+  and.u32 odd, v, 1
+  set.eq.u32 o, odd, 1
+  bra over, o
+  set.ge.u32 p, q, left
   bra over, p
-  ldg.u32 v, a[at + 4000]
+  ldg.u32 v, a[at]
   add.u32 s, s, v
 over:
   block_reduce_add.u32 s, s
   stg.u32 s, c[index]
   exit`,
-	"places that are found in the branch, of which the first strays": left + `
+	"all lanes or none, by numbers below 0": left + `
   cvt.i64.u64 at, at
-  cvt.i64.u64 by, b64
+  cvt.i32.u32 d, b
+  sub.i32 d, d, 2
   mov.u32 s, 7
-  set.ge.u32 p, q, left
+  set.lt.i32 p, d, 0
   bra over, p
-  ldg.u32 v, a[at + 48]
-  mul.i64 by, by, 8
-  sub.i64 at, at, by
-  ldg.u32 w, a[at]
-  xor.u32 v, v, w
+  ldg.u32 v, a[at]
   add.u32 s, s, v
 over:
   block_reduce_add.u32 s, s
   stg.u32 s, c[index]
+  exit`,
+	"what was found": left + `
+  cvt.i64.u64 at, at
+  mov.u32 s, 7
+  mov.pred seen, false
+  set.ge.u32 p, q, left
+  bra over, p
+  ldg.u32 v, a[at]
+  set.gt.u32 seen, v, 1000000
+  add.u32 s, s, v
+over:
+  sel.u32 t, seen, q, 3
+  add.u32 s, s, t
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
+	"a quotient": left + `
+  cvt.i64.u64 at, at
+  mov.u32 s, 7
+  set.ge.u32 p, q, left
+  bra over, p
+  ldg.u32 v, a[at]
+  and.u32 v, v, 1023
+  div.u32 s, q, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
+	"what some lanes of a later block may not store": left + `
+  ldg.u32 v, a[index]
+  block_reduce_add.u32 s, v
+  stg.u32 v, c[index]
+  set.lt.u32 p, q, 37
+  bra end, p
+  mul.u64 to, b64, 1500
+  stg.u32 s, d[to]
+end:
   exit`,
 }
 
