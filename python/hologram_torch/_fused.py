@@ -229,7 +229,7 @@ class _Form:
                         given = torch.ones_like(result)
                         try:
                             grads = torch.autograd.grad(
-                                result, [t for t in leaves if t is not None and t.requires_grad], given
+                                _Given.apply(result, given), [t for t in leaves if t is not None and t.requires_grad]
                             )
                         except RuntimeError as error:
                             if isinstance(error, (HologramError, torch.OutOfMemoryError)):
@@ -254,6 +254,22 @@ class _Form:
                 raise
         finally:
             native.torch_record(False)
+
+
+class _Given(torch.autograd.Function):
+    """A number of which a tensor has the gradient that is given.
+
+    To torch.autograd.grad none need be given then, whose shape it would check with sympy: importing that takes 0.4 s.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, result: Tensor, given: Tensor) -> Tensor:
+        ctx.given = given
+        return result.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, None]:
+        return ctx.given, None
 
 
 def _detached(inputs: Sequence[Optional[Tensor]], wanted: Sequence[bool]) -> _Inputs:

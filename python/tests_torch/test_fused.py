@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -573,3 +575,18 @@ def test_a_first_call_with_one_tensor_twice_spoils_no_others() -> None:
     for _ in range(4):
         assert torch.equal(F.mm(*views), _MM.function(x, y))
     assert torch.equal(known((x, y), _MM, ()), _MM.function(x, y))
+
+
+def test_the_second_call_imports_nothing_large() -> None:
+    """It is recorded with its gradient, and torch.autograd.grad, given one, compares shapes with sympy: 0.4 s."""
+    code = """if True:
+        import sys, torch
+        before = "sympy" in sys.modules
+        from hologram_torch import functional as F
+        x, w = torch.ones(3, 4), torch.ones(5, 4, requires_grad=True)
+        for _ in range(4):
+            F.cross_entropy(F.layer_norm(F.linear(x, w), (5,)), torch.tensor([0, 1, 2])).backward()
+        assert ("sympy" in sys.modules) == before
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
