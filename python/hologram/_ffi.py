@@ -9,7 +9,9 @@ hologram.h; a test compares them with the header. What C leaves to Python it fin
 from __future__ import annotations
 
 import atexit
+import copyreg
 import ctypes
+import importlib
 import os
 import sys
 import types
@@ -290,6 +292,8 @@ else:
     KernelBase, Owner = native.KernelBase, native.Owner
 
 native.look_there(sys.modules["hologram"])  # whose __getattr__ else costs each call of hologram.ops.… some 20 ns
+if type(sys.modules["hologram"]) is not types.ModuleType:  # by which alone cloudpickle, of Ray and Dask, knows modules
+    copyreg.pickle(type(sys.modules["hologram"]), lambda module: (importlib.import_module, (module.__name__,)))
 
 if sys.version_info < (3, 10) and sys.platform != "win32":
     import _signal

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import copy
 import inspect
 import json
 import math
+import pickle
 import re
 import runpy
 import sys
@@ -236,6 +238,8 @@ def test_modules_are_modules_of_their_own_type() -> None:
         assert inspect.ismodule(module)
         assert (type(module) is types.ModuleType) == (sys.version_info < (3, 10))
         assert vars(module) is module.__dict__ and repr(module).startswith(f"<module '{module.__name__}'")
+        if type(module) is not types.ModuleType:  # which others pickle as such: cloudpickle
+            assert pickle.loads(pickle.dumps(module)) is module is copy.deepcopy(module)
     setattr(ops, name := "of_a_test", 3)
     assert getattr(ops, name) == 3
     delattr(ops, name)
