@@ -34,8 +34,6 @@ var columnScans = map[string]string{
 	"one by itself":             "ldg.T zN, x[at + oN]|block_scan_X.T zN, zN|stg.T zN, y[at + oN]",
 	"one of another slot":       "!ldg.T zN, x[at + oN]|?ldg.T zN, w[at + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
 	"one to another slot":       "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|!stg.T zN, y[at + oN]|?stg.T zN, w[at + oN]",
-	"one of another row":        "!ldg.T zN, x[at + oN]|?ldg.T zN, x[next + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
-	"one to another row":        "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|!stg.T zN, y[at + oN]|?stg.T zN, y[next + oN]",
 	"scanned backwards":         "ldg.T zN, x[at + oN]|block_scan_add.T zR, zR|stg.T zN, y[at + oN]",
 	"loads used behind":         "ldg.T zN, x[at + oN]|block_scan_add.T uN, zN|stg.T uN, y[at + oN]|bar_sync 0|stg.T zN, w[at + oN]",
 	"used behind a barrier":     "ldg.T zN, x[at + oN]|block_scan_add.T uN, zN|stg.T uN, y[at + oN]|bar_sync 0|min.T uN, uN, zN|stg.T uN, w[at + oN]",
@@ -47,8 +45,8 @@ var columnScans = map[string]string{
 func columnScan(lines string, ty isa.Type, block, cols, first int64) string {
 	size := int64(ty.Size())
 	var b strings.Builder
-	fmt.Fprintf(&b, "program p\nslot x T\nslot y T\nslot w T\nblock %d\n sreg lane, global_lane\n sreg q, lane.x\n cvt.u64.u32 q, q\n mul.u64 u, lane, %d\n cvt.i64.u64 at, u\n mul.u64 u, q, %d\n cvt.i64.u64 of, u\n sub.i64 back, at, of\n add.i64 back, back, %d\n sreg b, block.x\n mul.u32 b, b, %d\n cvt.i64.u32 next, b\n add.i64 next, at, next\n",
-		block, cols*size, 2*cols*size, (block-1)*cols*size, cols*size)
+	fmt.Fprintf(&b, "program p\nslot x T\nslot y T\nslot w T\nblock %d\n sreg lane, global_lane\n sreg q, lane.x\n cvt.u64.u32 q, q\n mul.u64 u, lane, %d\n cvt.i64.u64 at, u\n mul.u64 u, q, %d\n cvt.i64.u64 of, u\n sub.i64 back, at, of\n add.i64 back, back, %d\n",
+		block, cols*size, 2*cols*size, (block-1)*cols*size)
 	for line := range strings.SplitSeq(lines, "|") {
 		for j := range cols {
 			its, odd := line, j == cols/2

@@ -457,3 +457,24 @@ def test_what_says_otherwise_is_not_read(monkeypatch: pytest.MonkeyPatch, wrong:
 
     monkeypatch.setattr(native, "numpy_seen", other)
     assert not _foreign.verify_numpy()
+
+
+def test_what_is_known_of_results_is_of_such_calls_alone() -> None:
+    """Calls that differ in one thing alone, each made twice: what C keeps of the one is not for the other."""
+    number = {"reduce_sum": np.sum, "argmax": np.argmax}
+    shapes = [(2, 3), (2, 2), (6,), (1, 11), (11,), (1, 2, 3)]  # 11 is float32's number
+    for _ in range(2):
+        for name, shape, kept in itertools.product(number, shapes, (False, True)):
+            for dtype in (F32, np.int32, np.bool_) if name == "argmax" else (F32, np.int32):
+                x = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+                for axis in range(len(shape)):
+                    result, want = (
+                        getattr(ops, name)(x, axis=axis, keepdims=kept),
+                        number[name](x, axis=axis, keepdims=kept),
+                    )
+                    assert (result.shape, result.dtype, result.tolist()) == (want.shape, want.dtype, want.tolist())
+        for rank, choice in itertools.product((1, 2), (np.bool_, np.uint8)):
+            x, y = np.ones((1,) * (rank - 1) + (2,), choice), np.full((3, 2), 2, choice)
+            assert ops.vector_max(x, y).dtype == choice
+            assert ops.where(np.ones((3, 1), np.bool_), x, y).dtype == choice
+            assert ops.cumsum(y, axis=0).shape == ops.cumsum(y, axis=1).shape == (3, 2) and ops.cumsum(y).shape == (6,)
