@@ -46,6 +46,20 @@ func TestRowsInAnyOrder(t *testing.T) {
 	}
 }
 
+// Sums of floats begin with elements where all lanes have one of each chunk, and else with 0: about where the last
+// chunk has one for each.
+func TestSumsOfLastChunks(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 34))
+	for _, ty := range []isa.Type{isa.F32, isa.F64} {
+		for _, chunks := range []int64{1, 2} {
+			for _, more := range []int64{1, 255, 256, 257} {
+				cols := chunks*kernels.ChunkElements + more
+				t.Run(fmt.Sprintf("%v/%d", ty, cols), func(t *testing.T) { agrees(t, r, kernels.ReduceSum, ty, 3, cols, false) })
+			}
+		}
+	}
+}
+
 // Rows that are worked on together go through more memory than nearer caches hold, where the largest
 // element is looked for by all lanes of a block at once: with whole rounds, and with some left.
 func TestFarSoftmax(t *testing.T) {
