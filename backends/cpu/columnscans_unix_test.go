@@ -20,11 +20,12 @@ import (
 // columnScans are programs that scan columns side by side, as lines of which each is for all columns: a word
 // that ends with N is of the column of that number, with R of that so far from the last,
 // with E behind the last. X is add for one of them, and max for the others; lines that begin
-// with ? are that one's, with ! the others'.
+// with ? are that one's, with ! the others', with < all but the last one's.
 var columnScans = map[string]string{
 	"in order":                  "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
 	"backwards":                 "ldg.T zR, x[at + oR]|block_scan_add.T zN, zN|stg.T zR, y[at + oR]",
 	"in place":                  "ldg.T zN, y[at + oN]|block_scan_max.T zN, zN|stg.T zN, y[at + oN]",
+	"sums in place":             "ldg.T zN, y[at + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
 	"into others' places":       "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oR]",
 	"with loads beside them":    "ldg.T zR, w[at + oN]|ldg.T zN, x[at + oN]|block_scan_min.T zN, zN|stg.T zN, y[at + oN]",
 	"of what is doubled":        "ldg.T zN, x[at + oN]|add.T zN, zN, zN|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
@@ -35,6 +36,7 @@ var columnScans = map[string]string{
 	"one of another slot":       "!ldg.T zN, x[at + oN]|?ldg.T zN, w[at + oN]|block_scan_add.T zN, zN|stg.T zN, y[at + oN]",
 	"one to another slot":       "ldg.T zN, x[at + oN]|block_scan_add.T zN, zN|!stg.T zN, y[at + oN]|?stg.T zN, w[at + oN]",
 	"scanned backwards":         "ldg.T zN, x[at + oN]|block_scan_add.T zR, zR|stg.T zN, y[at + oN]",
+	"all but the last":          "<ldg.T zN, x[at + oN]|<block_scan_add.T zN, zN|<stg.T zN, y[at + oN]",
 	"loads used behind":         "ldg.T zN, x[at + oN]|block_scan_add.T uN, zN|stg.T uN, y[at + oN]|bar_sync 0|stg.T zN, w[at + oN]",
 	"used behind a barrier":     "ldg.T zN, x[at + oN]|block_scan_add.T uN, zN|stg.T uN, y[at + oN]|bar_sync 0|min.T uN, uN, zN|stg.T uN, w[at + oN]",
 	"places behind a barrier":   "ldg.T zN, x[at + oN]|block_scan_add.T uN, zN|stg.T uN, y[at + oN]|bar_sync 0|mul.u64 u, lane, SIZE|cvt.i64.u64 later, u|ldg.T zN, x[later + oN]|stg.T zN, w[later + oN]",
@@ -54,7 +56,9 @@ func columnScan(lines string, ty isa.Type, block, cols, first int64) string {
 				its = only
 			} else if only, other := strings.CutPrefix(line, "!"); other && !odd {
 				its = only
-			} else if ok || other {
+			} else if only, but := strings.CutPrefix(line, "<"); but && j < cols-1 {
+				its = only
+			} else if ok || other || but {
 				continue
 			}
 			if line != "bar_sync 0" || j == 0 {
