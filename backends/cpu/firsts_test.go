@@ -138,21 +138,6 @@ over:
   block_reduce_add.u32 s, s
   stg.u32 s, c[index]
   exit`,
-	"some of the first": left + `
-  cvt.i64.u64 at, at
-  ldg.u32 v, a[index]
-  mov.u32 s, 7
-  and.u32 odd, v, 1
-  set.eq.u32 o, odd, 1
-  bra over, o
-  set.ge.u32 p, q, left
-  bra over, p
-  ldg.u32 v, a[at]
-  add.u32 s, s, v
-over:
-  block_reduce_add.u32 s, s
-  stg.u32 s, c[index]
-  exit`,
 	"all lanes or none, by numbers below 0": left + `
   cvt.i64.u64 at, at
   cvt.i32.u32 d, b
@@ -165,43 +150,6 @@ over:
 over:
   block_reduce_add.u32 s, s
   stg.u32 s, c[index]
-  exit`,
-	"what was found": left + `
-  cvt.i64.u64 at, at
-  mov.u32 s, 7
-  mov.pred seen, false
-  set.ge.u32 p, q, left
-  bra over, p
-  ldg.u32 v, a[at]
-  set.gt.u32 seen, v, 1000000
-  add.u32 s, s, v
-over:
-  sel.u32 t, seen, q, 3
-  add.u32 s, s, t
-  block_reduce_add.u32 s, s
-  stg.u32 s, c[index]
-  exit`,
-	"a quotient": left + `
-  cvt.i64.u64 at, at
-  mov.u32 s, 7
-  set.ge.u32 p, q, left
-  bra over, p
-  ldg.u32 v, a[at]
-  and.u32 v, v, 1023
-  div.u32 s, q, v
-over:
-  block_reduce_add.u32 s, s
-  stg.u32 s, c[index]
-  exit`,
-	"what some lanes of a later block may not store": left + `
-  ldg.u32 v, a[index]
-  block_reduce_add.u32 s, v
-  stg.u32 v, c[index]
-  set.lt.u32 p, q, 37
-  bra end, p
-  mul.u64 to, b64, 1500
-  stg.u32 s, d[to]
-end:
   exit`,
 }
 
