@@ -43,6 +43,7 @@ static hologram_operand *look(const py_array *b) {
 static uint64_t freed_here; /* buffers, which is known of their objects */
 
 void hologram_buffer_done(uint64_t handle) {
+  if (hologram_finalizing()) return; /* as hologram_owned_end */
   freed_here++;                                                  /* first, since a deleter may come here */
   if (hologram_buffer_free(handle) != HOLOGRAM_OK) freed_here--; /* it was freed before, and counted then */
 }
@@ -369,6 +370,7 @@ static py_object *end_handle(py_object *self, py_object *const *args, ptrdiff_t 
     py.PyErr_SetString(py.PyExc_TypeError, "end: expected an executor or a program");
     return NULL;
   }
+  if (hologram_finalizing()) return py.PyBool_FromLong(0); /* as hologram_owned_end: what __del__ ends then goes with the process */
   hologram_drain();
   was = release((py_handle *)args[0]);
   if (was.kind == OWNED_program) {

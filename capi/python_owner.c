@@ -32,8 +32,10 @@ static void end_slowly(const py_owner *o) {
 }
 
 /* What fails was freed before, by hologram_clear_all or with its executor, or belongs to the process of which this is a
-   fork's child. */
+   fork's child. What is left when the interpreter ends goes with the process: by then it may have taken the stack for
+   signals away that this thread had (faulthandler's, of which pytest makes use), without which Go cannot be entered. */
 void hologram_owned_end(const py_owner *o) {
+  if (hologram_finalizing()) return;
   switch (o->handle ? o->kind : OWNED_none) {
   case OWNED_none: break;
   case OWNED_buffer: hologram_buffer_done(o->handle); break;

@@ -53,3 +53,24 @@ func TestWhoEndsACallWaitsForNobody(t *testing.T) {
 		require.Equal(t, []string{"retired", "ended"}, order)
 	})
 }
+
+// TestWhoPublishesTooLateWaitsForNobody: all that is published ends while a call is, which ends then too, behind who
+// is in the midst of it, and is there till then.
+func TestWhoPublishesTooLateWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Device{}
+		p := &Prepared{device: d}
+		p.Start(1)
+		left, ended := make(chan bool), false
+		(&Bound{p: p}).Direct(nil, false, nil, func(made *Direct) Retire {
+			d.Unpublish()
+			return func() func() { return func() { <-left; ended = true } }
+		})
+		synctest.Wait()
+		require.EqualValues(t, 2, p.Users())
+		close(left)
+		synctest.Wait()
+		require.True(t, ended)
+		require.EqualValues(t, 1, p.Users())
+	})
+}

@@ -311,3 +311,28 @@ assert (x.to_numpy() == 0).all()
 """,
         timeout=60 + SIGNALS / 100,
     )
+
+
+@posix
+def test_nothing_enters_go_when_faulthandler_has_gone() -> None:
+    """It takes the stack for signals along that Go needs, which sends itself SIGURG; pytest turns it on."""
+    passes(
+        """
+import atexit, contextvars, ctypes
+kept = [(ex := hg.Executor("cpu"), ex.from_numpy(np.ones(9, np.float32))) for _ in range(500)]
+contextvars.ContextVar("kept").set(kept)  # which goes last
+del ex, kept
+
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("how", ctypes.c_int),
+                ("more", ctypes.c_long * 6)]
+
+def arm():
+    libc, timer, each = ctypes.CDLL(None), ctypes.c_void_p(), (ctypes.c_long * 4)(0, 20_000, 0, 20_000)
+    assert not libc.timer_create(1, ctypes.byref(Event(None, signal.SIGURG)), ctypes.byref(timer))
+    assert not libc.timer_settime(timer, 0, each, None)
+
+if sys.platform == "linux":  # whose timers send any signal
+    atexit.register(arm)
+"""
+    )
