@@ -113,14 +113,7 @@ func (g *gen) storeOnce(n *ir.Node, v vreg) {
 		e.Bind(over)
 		e.later(in, func() {
 			e.Bind(stray)
-			e.Mov(x86.W64, regT, x86.RAX)
-			if in.b != 0 {
-				e.maskBits(x86.RCX, in.b, lanes)
-				e.Cnt(x86.TZCNT, x86.W64, x86.RCX, x86.RCX)
-			} else {
-				e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
-			}
-			e.note(n, isa.FaultAccess, group, true)
+			e.noteFirst(n, in.b, lanes, group)
 			e.Jmp(over)
 		})
 	})
@@ -213,14 +206,7 @@ func (g *gen) address(n *ir.Node) vreg {
 			e.checked(n, p, stray)
 			e.Jmp(done)
 			e.Bind(stray)
-			e.Mov(x86.W64, regT, x86.RAX)
-			if in.b != 0 {
-				e.maskBits(x86.RCX, in.b, count)
-				e.Cnt(x86.TZCNT, x86.W64, x86.RCX, x86.RCX)
-			} else {
-				e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
-			}
-			e.note(n, isa.FaultAccess, int32(group), true)
+			e.noteFirst(n, in.b, count, int32(group))
 			e.StoreImm(x86.W64, x86.At(regArgs, buffer), 0)
 			e.Lea(x86.RAX, x86.At(regArgs, buffer))
 			e.Bind(done)
@@ -324,6 +310,18 @@ func (g *gen) placesAhead(s *segment, stray x86.Label) bool {
 		g.ahead[n] = g.placeAhead(n, head, g.shape.block*n.Type.Size(), stray)
 	}
 	return len(g.ahead) > 0
+}
+
+// noteFirst notes that an access at RAX strays in the first lane of a group that its mask has, if it has one.
+func (e *encoder) noteFirst(n *ir.Node, mask vreg, lanes int, group int32) {
+	e.Mov(x86.W64, regT, x86.RAX)
+	if mask != 0 {
+		e.maskBits(x86.RCX, mask, lanes)
+		e.Cnt(x86.TZCNT, x86.W64, x86.RCX, x86.RCX)
+	} else {
+		e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
+	}
+	e.note(n, isa.FaultAccess, group, true)
 }
 
 // placeAhead is where so many bytes lie from an access's first element on, all of which the
