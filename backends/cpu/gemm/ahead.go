@@ -44,10 +44,14 @@ func (w *worker) aheadOf(p *plan, at spot, tiles int64, packB bool) bool {
 				w.next[1] = w.next[0]
 				w.next[1].at += uintptr(tiles * p.ars)
 			}
-		default: // both ends of columns
+		default: // a tile every fourth column, if there are so many both ends of them
 			w.next[0] = ahead{from, uintptr(unroll * p.acs), uintptr(p.acs)}
 			w.next[1] = w.next[0]
-			w.next[1].at += uintptr((p.rows - 1) * p.size)
+			if tiles < unroll {
+				w.next[1].at += uintptr(tiles * p.acs)
+			} else {
+				w.next[1].at += uintptr((p.rows - 1) * p.size)
+			}
 		}
 	}
 	packB = packB && at.panels < unroll*ceil(p.tileBytes, 64) && at.pNext < p.k

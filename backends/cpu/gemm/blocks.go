@@ -26,8 +26,6 @@ const (
 	leastBytes = 32
 	// Products of few steps of k, and how tall their tiles are.
 	shallow, shallowRows = 16, 6
-	// Panels of columns that are packed at once, of which memory has lines together.
-	panelsAtOnce = 8
 	// Rows of B that are fetched ahead of those that the first panel packs.
 	packAhead = 16
 	// How long a panel's tile takes at most for many to be done in a call.
@@ -261,13 +259,9 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 			plan.aStep = ceil(rows, int64(p.lib.m.lanes(p.t))) * vector
 			plan.panelBytes = plan.deep*plan.aStep + 64 // or panels would compete for the same places of the caches
 		}
-		plan.panelsKept = ceil(blockRows, rows)
-		switch { // what meets one block of B is not kept for others
-		case outer > perBlock:
-		case plan.along:
-			plan.panelsKept = 1
-		default:
-			plan.panelsKept = min(plan.panelsKept, panelsAtOnce)
+		plan.panelsKept = 1
+		if outer > perBlock { // what meets one block of B is not kept for others
+			plan.panelsKept = ceil(blockRows, rows)
 		}
 		w.room(roomA, plan.panelsKept*plan.panelBytes)
 	}
@@ -348,15 +342,16 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 						if !plan.along {
 							w.aStep = uintptr(p.acs)
 						}
+						panelAt, packsA := uintptr(0), false // of a packed panel
 						if plan.packA {
-							w.a = w.rooms[roomA].Addr + uintptr((q-ic)%plan.panelsKept*plan.panelBytes)
-							w.aStep = uintptr(plan.aStep)
-							switch {
-							case jc > jo || kc == 0:
-							case plan.along:
+							panelAt = w.rooms[roomA].Addr + uintptr((q-ic)%plan.panelsKept*plan.panelBytes)
+							if packsA = jc == jo && kc > 0 && !plan.along; packsA {
+								w.aDst, w.aDstStep = panelAt, uintptr(plan.aStep)
+							} else {
+								w.a, w.aStep = panelAt, uintptr(plan.aStep)
+							}
+							if jc == jo && kc > 0 && plan.along {
 								w.packA(w.a, plan.aStep, top, n, p0, kc)
-							case (q-ic)%panelsAtOnce == 0:
-								w.packColumns(w.a, plan.aStep, plan.panelBytes, rows, top, min(top+panelsAtOnce*rows, last), p0, kc)
 							}
 						}
 						to := place{p.c + uintptr(top*p.crs+jc*p.ccs), p.crs}
@@ -385,7 +380,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 						done = 1
 						if !p.converts() && !w.short {
 							here := spot{p0: p0, kc: kc, panels: end - 1 - q, panel: top + n}
-							if jc > jo || !plan.along {
+							if jc > jo {
 								here.packed = plan.packA
 							}
 							if here.jNext, here.pNext = jc+perBlock, p0; here.jNext >= je {
@@ -396,7 +391,14 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 							}
 							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), plan.packB && !has)
 						}
-						w.tilesOf(multiplies, s, jEnd-jc, packed)
+						left := jEnd - jc
+						if packsA { // as the first tile meets it
+							s.packsA = true
+							w.tilesOf(multiplies, s, min(left, across), packed)
+							s.packsA, left = false, left-across
+							w.a, w.aStep = panelAt, uintptr(plan.aStep)
+						}
+						w.tilesOf(multiplies, s, left, packed)
 					}
 				}
 			}

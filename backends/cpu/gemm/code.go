@@ -15,7 +15,7 @@ type library struct {
 	m    machine
 	half *library // nil: there are no narrower vectors
 	mu   sync.Mutex
-	made [codeKinds][numbers][maxRows + 1][maxCols + 1][16]atomic.Pointer[mem.Code]
+	made [codeKinds][numbers][maxRows + 1][maxCols + 1][ways]atomic.Pointer[mem.Code]
 }
 
 type codeKind uint8
@@ -60,20 +60,22 @@ func (l *library) around(bytes int64) *library {
 	return l
 }
 
-// way numbers the flags of a shape.
+// ways is how many combinations of flags a shape may have.
+const ways = 3 * 8
+
+// way numbers the flags of a shape, of which along and packsA exclude each other.
 func (s tile) way() int {
 	way := 0
-	if s.along {
-		way |= 1
+	for i, flag := range []bool{s.mask, s.far, s.packs} {
+		if flag {
+			way |= 1 << i
+		}
 	}
-	if s.mask {
-		way |= 2
-	}
-	if s.far {
-		way |= 4
-	}
-	if s.packs {
-		way |= 8
+	switch way *= 3; {
+	case s.along:
+		way++
+	case s.packsA:
+		way += 2
 	}
 	return way
 }

@@ -233,6 +233,9 @@ func addressesOf(kind codeKind, s tile, a *args) []uintptr {
 	if s.packs {
 		fields = append(fields, unsafe.Offsetof(a.dst))
 	}
+	if s.packsA {
+		fields = append(fields, unsafe.Offsetof(a.aDst))
+	}
 	for i := range s.lists() {
 		fields = append(fields, unsafe.Offsetof(a.next)+uintptr(i)*unsafe.Sizeof(ahead{}))
 	}

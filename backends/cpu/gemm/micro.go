@@ -35,7 +35,9 @@ type tile struct {
 	along bool // A's elements of a row lie side by side, as rows do; else those of a column
 	mask  bool // the last vector is not whole
 	packs bool // of multiplies: rows of B are packed to dst as they are loaded, dstStep bytes from tile to tile
-	far   bool // of rowwise: rows come from beyond the caches nearby; of multiplies: what is needed next does
+	// Of multiplies, if A is not along: its columns are packed to aDst as they are met, aDstStep bytes apart.
+	packsA bool
+	far    bool // of rowwise: rows come from beyond the caches nearby; of multiplies: what is needed next does
 	// Of units: how they multiply, and bytes of an element of the result.
 	unit multiplier
 	out  uint8
@@ -68,6 +70,7 @@ type args struct {
 	srcNext        uintptr
 	srcStep        uintptr
 	dstStep, count uintptr
+	aDst, aDstStep uintptr
 	wide           int64 // of outer: bytes of a row
 }
 
@@ -210,6 +213,8 @@ var (
 	argSrcSt = at(unsafe.Offsetof(shapeOfArgs.srcStep))
 	argDstSt = at(unsafe.Offsetof(shapeOfArgs.dstStep))
 	argCount = at(unsafe.Offsetof(shapeOfArgs.count))
+	argADst  = at(unsafe.Offsetof(shapeOfArgs.aDst))
+	argADstS = at(unsafe.Offsetof(shapeOfArgs.aDstStep))
 )
 
 // sum is the register of a row's vector of sums.
@@ -386,6 +391,10 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 		g.Load(x86.W64, packReg, argDst)
 		g.Load(x86.W64, packAheadReg, at(unsafe.Offsetof(shapeOfArgs.ahead)))
 	}
+	if s.packsA {
+		g.Load(x86.W64, packAReg, argADst)
+		g.Load(x86.W64, packAStepReg, argADstS)
+	}
 	if s.along {
 		for i := 1; i < g.bases(); i++ { // 13 rows on
 			g.Lea(bases[i], x86.Mem{Base: x86.R14, Index: x86.R9, Scale: 2})
@@ -436,6 +445,33 @@ const (
 	packsMost    = int64(2 * len(multiples)) // rows
 )
 
+// Of a tile that packs A, whose columns need but one base: where the next one goes, how far apart
+// they are, and what carries what is shorter than a vector.
+const (
+	packAReg     = x86.R10
+	packAStepReg = x86.R12
+	packAElement = x86.R13
+)
+
+// packColumn packs the column of A that is next, in pieces that are no longer than what is left of it.
+func (g *maker) packColumn() {
+	bytes := g.s.rows * int(g.s.t.size())
+	for at, n := 0, g.m.bytes; at < bytes; at += n {
+		for n > bytes-at {
+			n /= 2
+		}
+		from, to := x86.At(regA, int32(at)), x86.At(packAReg, int32(at))
+		if n < 16 {
+			g.Load(x86.Width(n), packAElement, from)
+			g.Store(x86.Width(n), to, packAElement)
+			continue
+		}
+		g.Emit(x86.MovUPS, x86.Inst{VL: n, D: g.temp(0), IsMem: true, Mem: from})
+		g.Emit(x86.StoreUPS, x86.Inst{VL: n, D: g.temp(0), IsMem: true, Mem: to})
+	}
+	g.Op(x86.ADD, x86.W64, packAReg, packAStepReg)
+}
+
 // streamReg is how far ahead of B what streams fetches.
 const streamReg = x86.RAX
 
@@ -446,6 +482,9 @@ func (g *maker) round(u int) {
 		for at := 0; at < s.cols*g.m.bytes; at += 64 {
 			g.PrefetchL2(x86.Mem{Base: regB, Index: streamReg, Scale: 1, Disp: int32(at)})
 		}
+	}
+	if s.packsA {
+		g.packColumn()
 	}
 	if s.rows == 1 && s.t.float() {
 		g.broadcast(g.temp(0), g.element(0, u))

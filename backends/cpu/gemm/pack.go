@@ -43,22 +43,6 @@ func (w *worker) copyRows(dst uintptr, dstStep int64, src uintptr, srcStep, srcN
 	}
 }
 
-// packColumns packs rows top … end and columns p0 … p0 + kc of A to dst, in panels
-// of so many rows, next bytes apart, in which columns lie step apart.
-func (w *worker) packColumns(dst uintptr, step, next, rows, top, end, p0, kc int64) {
-	p := w.p
-	size, lanes := p.t.size(), int64(p.lib.m.lanes(p.t))
-	full, rest := (end-top)/rows, (end-top)%rows
-	if full > 0 {
-		w.copyRows(dst, step, p.a+uintptr(top*size+p0*p.acs), p.acs, rows*size, kc, full, next,
-			tile{t: p.t, cols: int(ceil(rows, lanes)), mask: w.setMask(rows)})
-	}
-	if rest > 0 {
-		w.copyRows(dst+uintptr(full*next), step, p.a+uintptr((top+full*rows)*size+p0*p.acs), p.acs, 0, kc, 1, next,
-			tile{t: p.t, cols: int(ceil(rest, lanes)), mask: w.setMask(rest)})
-	}
-}
-
 // packA packs rows top … top + n and columns p0 … p0 + kc of A to dst, where rows
 // lie step apart.
 func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
