@@ -26,6 +26,10 @@ const (
 	leastBytes = 32
 	// Products of few steps of k, and how tall their tiles are.
 	shallow, shallowRows = 16, 6
+	// Of A's rows in a tile, what an L1 holds; of deep products, rows of a tile, and from so many such on.
+	panelBytes = 32 << 10
+	deepRows   = 8
+	deepPanels = 7
 	// Rows of B that are fetched ahead of those that the first panel packs.
 	packAhead = 16
 	// How long a panel's tile takes at most for many to be done in a call.

@@ -66,10 +66,20 @@ func (p *product) rowsOfTile(high, cols int64) int64 {
 			tallest = min(tallest, 10)
 		}
 	}
+	if p.isDeep(high, cols) {
+		tallest = deepRows
+	}
 	if p.k <= shallow { // to begin and end a tile takes longer than what is between
 		tallest = min(tallest, shallowRows)
 	}
 	return ceil(high, ceil(high, tallest))
+}
+
+// isDeep reports whether an L1 would not hold what the tallest tiles need of A's rows, while so many of
+// them meet what is packed of B that it pays to have it hold them: then tiles are less tall, and wider.
+func (p *product) isDeep(high, cols int64) bool {
+	m := p.lib.m
+	return m.evex && p.t.float() && min(p.k, chunk)*p.t.size()*m.tallest(p.t, 2) > panelBytes && high >= deepPanels*deepRows && (cols == 3 || cols > 4)
 }
 
 // leaves reports whether sums wait elsewhere than where the result goes.
@@ -139,7 +149,7 @@ func (b *packed) need(pc int64, pack func(pc, from, deep int64)) {
 func (r *launch) share(threads, want int64) bool {
 	p := &r.first
 	lanes := int64(p.lib.m.lanes(p.t))
-	tile := 2 * lanes
+	tile := p.shape(p.m, p.n).across
 	if bytes := ceil(p.n, tile) * tile * p.k * p.t.size(); bytes > maxShared {
 		n := ceil(ceil(p.n, ceil(bytes, maxShared)), tile) * tile
 		if n >= p.n || n*p.k*p.t.size() > 2*maxShared { // sums so long that a tile's columns take too much
