@@ -227,7 +227,8 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 	plan.tileBytes = plan.width * vector
 	// Sums of chunks stay where the result goes, unless that is still needed, or of
 	// another type, or in another order.
-	via := p.leaves()
+	byColumns := p.byColumns()
+	via := p.leaves() && !byColumns
 	sums := via || p.reads && plan.chunks > 1
 	outer := wide
 	if sums {
@@ -359,6 +360,9 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 							}
 						}
 						to := place{p.c + uintptr(top*p.crs+jc*p.ccs), p.crs}
+						if byColumns {
+							to.step = p.ccs
+						}
 						at, was := to, to
 						if sums {
 							offset := uintptr((top-first)*sumStep + (jc-jo)*size)
@@ -369,7 +373,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 						}
 						w.follow(pc == 0, pc == plan.chunks-1, at, to, was)
 						w.b, w.bStep, w.bNext = p.b+uintptr(p0*p.brs+jc*p.bcs), uintptr(p.brs), uintptr(across*size)
-						s := tile{t: p.t, rows: int(n), cols: int(plan.width), along: plan.along, packs: fresh && packsFirst && q == ic}
+						s := tile{t: p.t, rows: int(n), cols: int(plan.width), along: plan.along, byColumns: byColumns, packs: fresh && packsFirst && q == ic}
 						packed := plan.packB && !s.packs
 						if packed {
 							w.b, w.bStep, w.bNext = bAt, uintptr(plan.tileBytes), uintptr(plan.bTile)
@@ -378,7 +382,11 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 							w.dst, w.dstStep, w.ahead = bAt, uintptr(plan.bTile), uintptr(packAhead*p.brs)
 						}
 						if done = min(tall, (i1-top)/rows); done > 1 {
-							w.down(s, jEnd-jc, packed, done, rows*p.ars, rows*at.step)
+							next := rows * at.step
+							if byColumns {
+								next = rows * size
+							}
+							w.down(s, jEnd-jc, packed, done, rows*p.ars, next)
 							continue
 						}
 						done = 1
@@ -459,6 +467,9 @@ func (w *worker) tilesOf(kind codeKind, s tile, wide int64, packed bool) {
 	lanes := int64(w.p.lib.m.lanes(s.t))
 	across := int64(s.cols) * lanes
 	w.aNext, w.dNext = 0, uintptr(across*s.t.size())
+	if s.byColumns {
+		w.dNext = uintptr(across) * w.dStep
+	}
 	if full := wide / across; full > 0 {
 		w.tiles = full
 		w.call(kind, s)

@@ -15,8 +15,11 @@ type library struct {
 	m    machine
 	half *library // nil: there are no narrower vectors
 	mu   sync.Mutex
-	made [codeKinds][numbers][maxRows + 1][maxCols + 1][ways]atomic.Pointer[mem.Code]
+	made [codeKinds][numbers]atomic.Pointer[shapes]
 }
+
+// shapes are the codes of a kind and a type.
+type shapes [maxRows + 1][maxCols + 1][ways]atomic.Pointer[mem.Code]
 
 type codeKind uint8
 
@@ -61,12 +64,12 @@ func (l *library) around(bytes int64) *library {
 }
 
 // ways is how many combinations of flags a shape may have.
-const ways = 3 * 8
+const ways = 3 * 16
 
 // way numbers the flags of a shape, of which along and packsA exclude each other.
 func (s tile) way() int {
 	way := 0
-	for i, flag := range []bool{s.mask, s.far, s.packs} {
+	for i, flag := range []bool{s.mask, s.far, s.packs, s.byColumns} {
 		if flag {
 			way |= 1 << i
 		}
@@ -102,7 +105,12 @@ func codeAt(place *atomic.Pointer[mem.Code], mu *sync.Mutex, write func() ([]byt
 }
 
 func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
-	return codeAt(&l.made[kind][s.t][s.rows][s.cols][s.way()], &l.mu, func() (code []byte, err error) {
+	of := l.made[kind][s.t].Load()
+	if of == nil {
+		l.made[kind][s.t].CompareAndSwap(nil, new(shapes))
+		of = l.made[kind][s.t].Load()
+	}
+	return codeAt(&of[s.rows][s.cols][s.way()], &l.mu, func() (code []byte, err error) {
 		switch kind {
 		case multiplies:
 			code, err = micro(l.m, s, false)

@@ -37,7 +37,9 @@ type tile struct {
 	packs bool // of multiplies: rows of B are packed to dst as they are loaded, dstStep bytes from tile to tile
 	// Of multiplies, if A is not along: its columns are packed to aDst as they are met, aDstStep bytes apart.
 	packsA bool
-	far    bool // of rowwise: rows come from beyond the caches nearby; of multiplies: what is needed next does
+	// Of multiplies: the result lies by columns, whose elements are side by side; steps are from one to the next.
+	byColumns bool
+	far       bool // of rowwise: rows come from beyond the caches nearby; of multiplies: what is needed next does
 	// Of units: how they multiply, and bytes of an element of the result.
 	unit multiplier
 	out  uint8
@@ -272,6 +274,11 @@ func (g *maker) save() {
 // begin saves registers and fetches the mask.
 func (g *maker) begin() {
 	g.save()
+	g.loadMask()
+}
+
+// loadMask fetches the mask of the last vector.
+func (g *maker) loadMask() {
 	if g.s.mask && g.m.evex {
 		g.Emit(x86.KMovW, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: argMask})
 	} else if g.s.mask {
@@ -354,8 +361,12 @@ func (g *maker) fetchSums() {
 	g.Jcc(x86.E, skip)
 	g.Load(x86.W64, x86.RSI, argD)
 	g.Load(x86.W64, x86.RDX, argDStep)
-	for range g.s.rows {
-		for at := 0; at < g.s.cols*g.m.bytes; at += 64 {
+	high, wide := g.s.rows, g.s.cols*g.m.bytes
+	if g.s.byColumns {
+		high, wide = g.s.cols*g.m.lanes(g.s.t), g.s.rows*int(g.s.t.size())
+	}
+	for range high {
+		for at := 0; at < wide; at += 64 {
 			g.Prefetch(x86.At(x86.RSI, int32(at)))
 		}
 		g.Op(x86.ADD, x86.W64, x86.RSI, x86.RDX)
@@ -424,7 +435,11 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 	g.OpImm(x86.SUB, x86.W64, regCount, 1)
 	g.Jcc(x86.NE, rest)
 	g.Bind(done)
-	g.finish()
+	if s.byColumns {
+		g.finishByColumns()
+	} else {
+		g.finish()
+	}
 	if s.packs {
 		g.Load(x86.W64, x86.RAX, argDstSt)
 		g.OpTo(x86.ADD, x86.W64, argDst, x86.RAX)
@@ -549,8 +564,10 @@ func (g *maker) forward(n int) {
 	}
 }
 
-// each calls f for the sums with the place of each in a matrix at a field of
-// args.
+// eachSum calls f for sums with the place of each in a matrix whose address and step are fields of args.
+type eachSum func(start, step x86.Mem, f func(sum x86.Reg, m x86.Mem, masked bool))
+
+// each is that of all sums of a tile whose result lies as rows do.
 func (g *maker) each(start, step x86.Mem, f func(sum x86.Reg, m x86.Mem, masked bool)) {
 	g.Load(x86.W64, x86.RSI, start)
 	g.Load(x86.W64, x86.RDX, step)
@@ -564,6 +581,15 @@ func (g *maker) each(start, step x86.Mem, f func(sum x86.Reg, m x86.Mem, masked 
 
 // finish does with the sums what the flags say, and stores them.
 func (g *maker) finish() {
+	var sums []x86.Reg
+	for i := range x86.Reg(g.s.rows * g.s.cols) {
+		sums = append(sums, g.first+i)
+	}
+	g.follow(sums, g.free[0], g.free[1], g.each)
+}
+
+// follow does it with some of the sums, by way of two registers.
+func (g *maker) follow(sums []x86.Reg, value, beta x86.Reg, each eachSum) {
 	first, scaled, store := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Load(x86.W64, x86.RAX, argFlags)
 	test := func(flag int32, otherwise x86.Label) {
@@ -571,28 +597,26 @@ func (g *maker) finish() {
 		g.OpImm(x86.AND, x86.W32, x86.RCX, flag)
 		g.Jcc(x86.E, otherwise)
 	}
-	value, beta := g.free[0], g.free[1]
 	test(flagAdd, first)
-	g.each(argS, argSStep, func(sum x86.Reg, m x86.Mem, masked bool) {
+	each(argS, argSStep, func(sum x86.Reg, m x86.Mem, masked bool) {
 		g.load(value, m, masked)
 		g.op(g.f.add, sum, value, sum)
 	})
 	g.Bind(first)
 	if g.second != 0 {
-		for i := range x86.Reg(g.s.rows * g.s.cols) {
-			g.op(g.f.add, g.first+i, g.first+i, g.second+i)
+		for i, sum := range sums {
+			g.op(g.f.add, sum, sum, g.second+x86.Reg(i))
 		}
 	}
 	test(flagScale, scaled)
 	g.broadcast(value, argAlpha)
-	for i := range g.s.rows * g.s.cols {
-		r := g.first + x86.Reg(i)
-		g.op(g.f.mul, r, value, r)
+	for _, sum := range sums {
+		g.op(g.f.mul, sum, value, sum)
 	}
 	g.Bind(scaled)
 	test(flagBeta, store)
 	g.broadcast(beta, argBeta)
-	g.each(argC, argCStep, func(sum x86.Reg, m x86.Mem, masked bool) {
+	each(argC, argCStep, func(sum x86.Reg, m x86.Mem, masked bool) {
 		g.load(value, m, masked)
 		if g.s.t.float() {
 			g.op(g.f.fma, sum, beta, value)
@@ -602,7 +626,7 @@ func (g *maker) finish() {
 		g.op(g.f.add, sum, value, sum)
 	})
 	g.Bind(store)
-	g.each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.store(m, sum, masked) })
+	each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.store(m, sum, masked) })
 }
 
 // factors fetches where the tile's A and B are, and moves both on already, so that the next

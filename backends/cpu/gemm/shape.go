@@ -29,6 +29,9 @@ func (p *product) shape(high, wide int64) (h shape) {
 	h.along = p.acs == size && !converts || converts || p.ars != size
 	h.rows = p.rowsOfTile(high, cols)
 	h.width = min(int64(m.widest(p.t, int(h.rows))), cols)
+	if p.byColumns() {
+		h.width = min(h.width, m.widestByColumns(p.t, h.rows))
+	}
 	h.across = h.width * lanes
 	h.chunks, h.deep = max(1, ceil(p.k, chunk)), min(p.k, chunk)
 	perRow := int64(rowBytes)
@@ -160,7 +163,7 @@ func (r *launch) share(threads, want int64) bool {
 	h := p.shape(p.m, p.n)
 	unit := h.rows
 	panel := unit
-	if p.leaves() { // in whole squares, several of which make a panel
+	if p.leaves() && !p.byColumns() { // in whole squares, several of which make a panel
 		unit = square(p.t)
 		panel = 3 * unit
 	}

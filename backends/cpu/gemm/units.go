@@ -182,7 +182,7 @@ const (
 // columns and flags of its shape.
 var unitCode struct {
 	mu   sync.Mutex
-	made [unitKinds][multipliers][3][mostStep + 1][3][8]atomic.Pointer[mem.Code]
+	made [unitKinds][multipliers][3][mostStep + 1][3][ways / 4]atomic.Pointer[mem.Code]
 }
 
 func codeOf(kind unitKind, s tile) (*mem.Code, error) {
