@@ -85,3 +85,38 @@ func (s tile) lists() int {
 	}
 	return len(aheadRegs)
 }
+
+// fetchResult has a tile's part of the result on its way while its sums are made, a row in each of so many
+// rounds of the loop, or a column: all its lines at once are more than are under way at a time.
+func (g *maker) fetchResult() {
+	wide := g.s.cols * g.m.bytes
+	if g.s.byColumns {
+		wide = g.s.rows * int(g.s.t.size())
+	}
+	skip := g.NewLabel()
+	g.OpMem(x86.CMP, x86.W64, regCount, argFetched)
+	g.Jcc(x86.L, skip)
+	for at := 0; at < wide; at += 64 {
+		g.PrefetchW(x86.At(resultReg, int32(at)))
+	}
+	g.OpMem(x86.ADD, x86.W64, resultReg, argDStep)
+	g.Bind(skip)
+}
+
+// beginToFetch sets from which count of steps on there is nothing left to fetch.
+func (g *maker) beginToFetch() {
+	n := g.s.rows
+	if g.s.byColumns {
+		n = g.s.cols * g.m.lanes(g.s.t)
+	}
+	g.Mov(x86.W64, x86.RAX, regCount)
+	g.OpImm(x86.SUB, x86.W64, x86.RAX, int32(unroll*n))
+	g.Store(x86.W64, argFetched, x86.RAX)
+	g.Load(x86.W64, resultReg, argD)
+}
+
+// resultReg is where the result goes, if no row of B is packed meanwhile. So few sums are not fetched.
+const (
+	resultReg = x86.R11
+	fewSums   = 4
+)

@@ -16,12 +16,6 @@ func (p *product) byColumns() bool {
 		p.out.size == p.t.size() && p.out.wide == asNumber && !(p.reads && p.k > chunk)
 }
 
-// widestByColumns is how many vectors wide such a tile of so many rows may be: a square of less than that has
-// registers beside the sums, and there are two more.
-func (m machine) widestByColumns(t number, rows int64) int64 {
-	return (int64(m.registers()) - 2 - max(int64(m.lanes(t))-rows, 0)) / rows
-}
-
 // Where a matrix's columns are, how far apart, and the mask of the last ones.
 const (
 	columnsReg  = x86.RSI

@@ -73,6 +73,7 @@ type args struct {
 	srcStep        uintptr
 	dstStep, count uintptr
 	aDst, aDstStep uintptr
+	fetched        int64
 	wide           int64 // of outer: bytes of a row
 }
 
@@ -83,50 +84,6 @@ const (
 	flagBeta              // beta · C is added
 	flagBegin             // they do not begin from zero
 )
-
-// machine is the set of instructions to make code for.
-type machine struct {
-	evex  bool
-	bytes int // of a vector
-}
-
-func (m machine) registers() int {
-	if m.evex {
-		return 32
-	}
-	return 16
-}
-
-// spare is how many registers a micro-kernel needs beside sums and a row of B.
-func (m machine) spare(t number) int {
-	n := 2
-	if !t.float() {
-		n++ // a product
-		if m.evex {
-			n++
-		}
-	}
-	return n
-}
-
-// lanes is how many numbers a vector has.
-func (m machine) lanes(t number) int { return m.bytes / int(t.size()) }
-
-// The largest tiles.
-const (
-	maxRows = 28
-	maxCols = 8
-)
-
-// widest is how many vectors wide a tile of so many rows may be.
-func (m machine) widest(t number, rows int) int {
-	return min((m.registers()-m.spare(t))/(rows+1), maxCols)
-}
-
-// tallest is how many rows a tile of so many vectors may have.
-func (m machine) tallest(t number, cols int) int64 {
-	return int64(min((m.registers()-m.spare(t)-cols)/cols, maxRows))
-}
 
 // forms names the instructions for numbers of a type.
 type forms struct {
@@ -188,35 +145,36 @@ func at(offset uintptr) x86.Mem { return x86.At(x86.RDI, int32(offset)) }
 var shapeOfArgs args
 
 var (
-	argA     = at(unsafe.Offsetof(shapeOfArgs.a))
-	argAStep = at(unsafe.Offsetof(shapeOfArgs.aStep))
-	argB     = at(unsafe.Offsetof(shapeOfArgs.b))
-	argBStep = at(unsafe.Offsetof(shapeOfArgs.bStep))
-	argANext = at(unsafe.Offsetof(shapeOfArgs.aNext))
-	argBNext = at(unsafe.Offsetof(shapeOfArgs.bNext))
-	argK     = at(unsafe.Offsetof(shapeOfArgs.k))
-	argT     = at(unsafe.Offsetof(shapeOfArgs.t))
-	argTStep = at(unsafe.Offsetof(shapeOfArgs.tStep))
-	argS     = at(unsafe.Offsetof(shapeOfArgs.s))
-	argSStep = at(unsafe.Offsetof(shapeOfArgs.sStep))
-	argD     = at(unsafe.Offsetof(shapeOfArgs.d))
-	argDStep = at(unsafe.Offsetof(shapeOfArgs.dStep))
-	argDNext = at(unsafe.Offsetof(shapeOfArgs.dNext))
-	argC     = at(unsafe.Offsetof(shapeOfArgs.c))
-	argCStep = at(unsafe.Offsetof(shapeOfArgs.cStep))
-	argTiles = at(unsafe.Offsetof(shapeOfArgs.tiles))
-	argFlags = at(unsafe.Offsetof(shapeOfArgs.flags))
-	argAlpha = at(unsafe.Offsetof(shapeOfArgs.alpha))
-	argBeta  = at(unsafe.Offsetof(shapeOfArgs.beta))
-	argMask  = at(unsafe.Offsetof(shapeOfArgs.mask))
-	argSrc   = at(unsafe.Offsetof(shapeOfArgs.src))
-	argSrcNx = at(unsafe.Offsetof(shapeOfArgs.srcNext))
-	argDst   = at(unsafe.Offsetof(shapeOfArgs.dst))
-	argSrcSt = at(unsafe.Offsetof(shapeOfArgs.srcStep))
-	argDstSt = at(unsafe.Offsetof(shapeOfArgs.dstStep))
-	argCount = at(unsafe.Offsetof(shapeOfArgs.count))
-	argADst  = at(unsafe.Offsetof(shapeOfArgs.aDst))
-	argADstS = at(unsafe.Offsetof(shapeOfArgs.aDstStep))
+	argA       = at(unsafe.Offsetof(shapeOfArgs.a))
+	argAStep   = at(unsafe.Offsetof(shapeOfArgs.aStep))
+	argB       = at(unsafe.Offsetof(shapeOfArgs.b))
+	argBStep   = at(unsafe.Offsetof(shapeOfArgs.bStep))
+	argANext   = at(unsafe.Offsetof(shapeOfArgs.aNext))
+	argBNext   = at(unsafe.Offsetof(shapeOfArgs.bNext))
+	argK       = at(unsafe.Offsetof(shapeOfArgs.k))
+	argT       = at(unsafe.Offsetof(shapeOfArgs.t))
+	argTStep   = at(unsafe.Offsetof(shapeOfArgs.tStep))
+	argS       = at(unsafe.Offsetof(shapeOfArgs.s))
+	argSStep   = at(unsafe.Offsetof(shapeOfArgs.sStep))
+	argD       = at(unsafe.Offsetof(shapeOfArgs.d))
+	argDStep   = at(unsafe.Offsetof(shapeOfArgs.dStep))
+	argDNext   = at(unsafe.Offsetof(shapeOfArgs.dNext))
+	argC       = at(unsafe.Offsetof(shapeOfArgs.c))
+	argCStep   = at(unsafe.Offsetof(shapeOfArgs.cStep))
+	argTiles   = at(unsafe.Offsetof(shapeOfArgs.tiles))
+	argFlags   = at(unsafe.Offsetof(shapeOfArgs.flags))
+	argAlpha   = at(unsafe.Offsetof(shapeOfArgs.alpha))
+	argBeta    = at(unsafe.Offsetof(shapeOfArgs.beta))
+	argMask    = at(unsafe.Offsetof(shapeOfArgs.mask))
+	argSrc     = at(unsafe.Offsetof(shapeOfArgs.src))
+	argSrcNx   = at(unsafe.Offsetof(shapeOfArgs.srcNext))
+	argDst     = at(unsafe.Offsetof(shapeOfArgs.dst))
+	argSrcSt   = at(unsafe.Offsetof(shapeOfArgs.srcStep))
+	argDstSt   = at(unsafe.Offsetof(shapeOfArgs.dstStep))
+	argCount   = at(unsafe.Offsetof(shapeOfArgs.count))
+	argFetched = at(unsafe.Offsetof(shapeOfArgs.fetched))
+	argADst    = at(unsafe.Offsetof(shapeOfArgs.aDst))
+	argADstS   = at(unsafe.Offsetof(shapeOfArgs.aDstStep))
 )
 
 // sum is the register of a row's vector of sums.
@@ -353,27 +311,6 @@ func (g *maker) zero() {
 
 const unroll = 4
 
-// fetchSums has what the sums are added to on its way while they are made.
-func (g *maker) fetchSums() {
-	skip := g.NewLabel()
-	g.Load(x86.W64, x86.RAX, argFlags)
-	g.OpImm(x86.AND, x86.W32, x86.RAX, flagAdd|flagBeta)
-	g.Jcc(x86.E, skip)
-	g.Load(x86.W64, x86.RSI, argD)
-	g.Load(x86.W64, x86.RDX, argDStep)
-	high, wide := g.s.rows, g.s.cols*g.m.bytes
-	if g.s.byColumns {
-		high, wide = g.s.cols*g.m.lanes(g.s.t), g.s.rows*int(g.s.t.size())
-	}
-	for range high {
-		for at := 0; at < wide; at += 64 {
-			g.Prefetch(x86.At(x86.RSI, int32(at)))
-		}
-		g.Op(x86.ADD, x86.W64, x86.RSI, x86.RDX)
-	}
-	g.Bind(skip)
-}
-
 // micro is a micro-kernel: for each of its tiles the sums of k products, in order
 // of k from zero, and what follows them. One that streams fetches B's rows into the L2, so
 // many bytes ahead as args say.
@@ -388,8 +325,11 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 	again := g.NewLabel()
 	g.Bind(again)
 	g.zero()
-	g.fetchSums()
 	g.factors()
+	fetches := !s.packs && g.bases() < 3 && !stream && s.rows*s.cols > fewSums
+	if fetches {
+		g.beginToFetch()
+	}
 	g.Load(x86.W64, regBStep, argBStep)
 	var list ahead
 	for i := range s.lists() {
@@ -418,6 +358,9 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 	g.Bind(loop)
 	for u := range unroll {
 		g.round(u)
+		if u == 1 && fetches {
+			g.fetchResult()
+		}
 		if u%2 == 0 && u/2 < s.lists() {
 			g.PrefetchL2(x86.At(aheadRegs[u/2], 0))
 			g.OpMem(x86.ADD, x86.W64, aheadRegs[u/2], argAhead(u/2, unsafe.Offsetof(list.step)))
@@ -452,41 +395,6 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 	return g.end()
 }
 
-// Of a tile that packs: where rows of B go, and how far ahead of B it is fetched. The one is a base of
-// rows otherwise, of which such a tile has so few that it needs two, the other a list's.
-const (
-	packReg      = x86.R11
-	packAheadReg = x86.R15
-	packsMost    = int64(2 * len(multiples)) // rows
-)
-
-// Of a tile that packs A, whose columns need but one base: where the next one goes, how far apart
-// they are, and what carries what is shorter than a vector.
-const (
-	packAReg     = x86.R10
-	packAStepReg = x86.R12
-	packAElement = x86.R13
-)
-
-// packColumn packs the column of A that is next, in pieces that are no longer than what is left of it.
-func (g *maker) packColumn() {
-	bytes := g.s.rows * int(g.s.t.size())
-	for at, n := 0, g.m.bytes; at < bytes; at += n {
-		for n > bytes-at {
-			n /= 2
-		}
-		from, to := x86.At(regA, int32(at)), x86.At(packAReg, int32(at))
-		if n < 16 {
-			g.Load(x86.Width(n), packAElement, from)
-			g.Store(x86.Width(n), to, packAElement)
-			continue
-		}
-		g.Emit(x86.MovUPS, x86.Inst{VL: n, D: g.temp(0), IsMem: true, Mem: from})
-		g.Emit(x86.StoreUPS, x86.Inst{VL: n, D: g.temp(0), IsMem: true, Mem: to})
-	}
-	g.Op(x86.ADD, x86.W64, packAReg, packAStepReg)
-}
-
 // streamReg is how far ahead of B what streams fetches.
 const streamReg = x86.RAX
 
@@ -515,6 +423,9 @@ func (g *maker) round(u int) {
 	} else {
 		for v := range s.cols {
 			g.load(g.row(v), x86.At(regB, int32(v*g.m.bytes)), g.last(v))
+			if s.t == f64 && s.rows == deepRows && !s.packs { // no L1 holds what a tile needs of B
+				g.Prefetch(x86.Mem{Base: regB, Index: regBStep, Scale: 8, Disp: int32(v * g.m.bytes)})
+			}
 			if s.packs {
 				g.store(x86.At(packReg, int32((u*s.cols+v)*g.m.bytes)), g.row(v), false)
 			}

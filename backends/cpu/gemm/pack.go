@@ -1,6 +1,9 @@
 package gemm
 
-import "github.com/hologram-project/hologram/backends/hostmem"
+import (
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/backends/hostmem"
+)
 
 // How parts of matrices are packed, and transposed.
 
@@ -125,4 +128,39 @@ func (w *worker) move(dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, sr
 			w.call(moves, tile{t: w.p.t})
 		}
 	}
+}
+
+// Of a tile that packs: where rows of B go, and how far ahead of B it is fetched. The one is a base of
+// rows otherwise, of which such a tile has so few that it needs two, the other a list's.
+const (
+	packReg      = x86.R11
+	packAheadReg = x86.R15
+	packsMost    = int64(2 * len(multiples)) // rows
+)
+
+// Of a tile that packs A, whose columns need but one base: where the next one goes, how far apart
+// they are, and what carries what is shorter than a vector.
+const (
+	packAReg     = x86.R10
+	packAStepReg = x86.R12
+	packAElement = x86.R13
+)
+
+// packColumn packs the column of A that is next, in pieces that are no longer than what is left of it.
+func (g *maker) packColumn() {
+	bytes := g.s.rows * int(g.s.t.size())
+	for at, n := 0, g.m.bytes; at < bytes; at += n {
+		for n > bytes-at {
+			n /= 2
+		}
+		from, to := x86.At(regA, int32(at)), x86.At(packAReg, int32(at))
+		if n < 16 {
+			g.Load(x86.Width(n), packAElement, from)
+			g.Store(x86.Width(n), to, packAElement)
+			continue
+		}
+		g.Emit(x86.MovUPS, x86.Inst{VL: n, D: g.temp(0), IsMem: true, Mem: from})
+		g.Emit(x86.StoreUPS, x86.Inst{VL: n, D: g.temp(0), IsMem: true, Mem: to})
+	}
+	g.Op(x86.ADD, x86.W64, packAReg, packAStepReg)
 }

@@ -34,15 +34,21 @@ func (p *product) shape(high, wide int64) (h shape) {
 	}
 	h.across = h.width * lanes
 	h.chunks, h.deep = max(1, ceil(p.k, chunk)), min(p.k, chunk)
+	few := high*h.deep*size <= maxFewA
 	perRow := int64(rowBytes)
-	if high*h.deep*size <= maxFewA {
+	if few {
 		perRow = fewBytes
 	}
 	perRow = min(perRow*chunk/max(1, h.deep), mostBytes) // where k is small, C is what moves, best by long rows
 	if !p.t.float() {
 		perRow /= 4 // a call takes about as long
 	}
-	h.perBlock = max(1, perRow/(h.width*vector)) * h.across
+	tiles, most := ceil(wide, h.across), max(1, perRow/(h.width*vector))
+	blocks := ceil(tiles, most)
+	if !few && blocks > 1 && (blocks-1)*(most+1) >= tiles { // or all of A would be read for the last few columns
+		blocks--
+	}
+	h.perBlock = ceil(tiles, blocks) * h.across
 	h.packA = converts || p.acs != size && p.ars != size
 	if !h.packA && ceil(wide, h.across) > 2 {
 		if h.along {

@@ -368,6 +368,12 @@ func (a *Asm) PrefetchL2(m Mem) {
 	a.legacy(W32, 0, []byte{0x0F, 0x18}, 2, 0, &m, 0)
 }
 
+// PrefetchW is PREFETCHW.
+func (a *Asm) PrefetchW(m Mem) {
+	a.note("prefetchw", memory(W8, &m))
+	a.legacy(W32, 0, []byte{0x0F, 0x0D}, 1, 0, &m, 0)
+}
+
 // SFence orders non-temporal stores before what follows.
 func (a *Asm) SFence() {
 	a.note("sfence")

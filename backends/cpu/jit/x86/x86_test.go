@@ -290,6 +290,7 @@ func TestGeneral(t *testing.T) {
 		add(fmt.Sprintf("call qword ptr %s", mt), func(a *Asm) { a.Call(m) })
 		add(fmt.Sprintf("prefetcht0 byte ptr %s", mt), func(a *Asm) { a.Prefetch(m) })
 		add(fmt.Sprintf("prefetcht1 byte ptr %s", mt), func(a *Asm) { a.PrefetchL2(m) })
+		add(fmt.Sprintf("prefetchw byte ptr %s", mt), func(a *Asm) { a.PrefetchW(m) })
 		add(fmt.Sprintf("ldtilecfg %s", mt), func(a *Asm) { a.TileConfig(m) })
 		add(fmt.Sprintf("tilezero tmm%d", d&7), func(a *Asm) { a.TileZero(d & 7) })
 	}
