@@ -34,7 +34,7 @@ func (p *product) shape(high, wide int64) (h shape) {
 	}
 	h.across = h.width * lanes
 	h.chunks, h.deep = max(1, ceil(p.k, chunk)), min(p.k, chunk)
-	few := high*h.deep*size <= maxFewA
+	few := high*h.deep*size <= maxFewA && p.n*p.k*size <= maxPackedFirst // from memory longer rows come faster
 	perRow := int64(rowBytes)
 	if few {
 		perRow = fewBytes
