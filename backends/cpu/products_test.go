@@ -403,7 +403,8 @@ func TestProductsOfPages(t *testing.T) {
 			productCase{t: isa.F64, m: 3, n: 70, k: 256, howA: how & 1, howB: how >> 1, alpha: -2.5}.check(t, r, oracle, b)
 			productCase{t: isa.F32, m: 11, n: 70, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b) // of which some are entered
 		}
-		for _, k := range []int64{20, 600} { // B's rows, of a vector: tiles are as tall as can be
+		productCase{t: isa.F64, m: 512, n: 40, k: 20, howA: 1, alpha: 1}.check(t, r, oracle, b) // entered, its columns packed
+		for _, k := range []int64{20, 600} {                                                    // B's rows, of a vector: tiles are as tall as can be
 			productCase{t: isa.F32, m: 112, n: 15, k: k, howB: 6, alpha: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F64, m: 112, n: 8, k: k, howB: 6, howC: 3, alpha: 1, beta: 0.75}.check(t, r, oracle, b)
 		}

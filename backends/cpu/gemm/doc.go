@@ -32,6 +32,8 @@
 //
 //	micro.go     the micro-kernel, for any number of rows and vectors
 //	pack.go      what is packed of A and B
+//	machine.go   the vectors and registers that there are
+//	bycolumns.go what a tile does whose result lies by columns
 //	copy.go      its code: copies and transpositions
 //	rows.go      the kernel for up to six columns (matvec by rows, few rows times a
 //	             transposed matrix): squares are transposed in registers; rows go side
@@ -62,7 +64,8 @@
 //
 // Of rows × vectors of C, as many as registers hold: 14 × 2 (AVX-512), 6 × 2
 // (AVX2), fewer rows where there are fewer, dealt out evenly, and then more
-// vectors, up to 28 × 1 and 1 × 8. In each step of k it loads a row of B and
+// vectors, up to 28 × 1 and 1 × 8; of f64 8 × 3 where k is deep, as an L1 holds 8
+// rows of 512. In each step of k it loads a row of B and
 // broadcasts a column of A, which lies as rows do (a register for each multiple of
 // their distance) or as columns do. The last columns are masked, so nothing beside
 // an array is touched, and no panel need be padded.
@@ -76,7 +79,8 @@
 //	        one call: the panel by all tiles, 20 µs or so
 //
 // Meanwhile the next panel of A is fetched, and the next block of B that is to be packed. A block that
-// can be loaded as it lies is packed by its first panel, which stores each row of a tile that it loads.
+// can be loaded as it lies is packed by its first panel, which stores each row of a tile that it loads, and
+// a panel of columns by its first tile.
 //
 // Threads share packed blocks of B, of which each chunk is packed in pieces by those that need it
 // (shape.go): each begins with its own stretch of tasks, rows by columns, and, done, helps with
@@ -101,8 +105,8 @@
 // follow each other at the matrices' distances as they do side by side in a matrix. A product
 // of 3 by 3 takes 5 ns so; what Go did for each took 120.
 //
-// Sums of chunks wait in C. Where C is read, is of another type or is transposed,
-// they wait in scratch.
+// Sums of chunks wait in C, also where it lies by columns: a tile then transposes them in registers
+// (AVX-512; by way of scratch in AVX2). Where C is read at the end, or is of another type, they wait in scratch.
 //
 // bf16 and integers of up to 16 bits are multiplied by units where there are some, bf16 in
 // their order, with blocks of their own (panels.go). f16, and bf16 elsewhere, are packed as
