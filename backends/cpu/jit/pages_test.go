@@ -52,27 +52,30 @@ func TestWhatGoesInOrder(t *testing.T) {
 	}
 }
 
-// Launches ask for pages that go through more memory than manyPages, and do not compute for longer than that takes.
+// Launches ask for pages that go through manyPages, by bytes readPages, or more, and do not compute for longer than that takes.
 func TestWhoAsksForPages(t *testing.T) {
 	index := "program p\nslot a f32\nslot b f32\nslot c f32\n  ldg.f32 x, a[index]\n  ldg.f32 y, b[index]\n  add.f32 x, x, y\n%s  stg.f32 x, c[index]\n  exit\n"
 	bytes := "program p\nslot a f32\nslot b f32\nslot c f32\nblock 256\n  sreg lane, global_lane\n  mul.u64 at, lane, 4\n  ldg.f32 x, a[at]\n  ldg.f32 y, b[at]\n  add.f32 x, x, y\n%s  stg.f32 x, c[at]\n  exit\n"
 	long := "  loop 500, done\n  mul.f32 x, x, y\n  add.f32 x, x, y\ndone:\n"
-	const third = manyPages / 12 // lanes whose three elements have so many bytes
+	const (
+		third = manyPages / 12 // lanes whose three elements have so many bytes
+		read  = (readPages/12 + 255) &^ 255
+	)
 	for name, c := range map[string]struct {
 		text, more string
 		lanes      int64
 		single     bool // one of the slots is one element
 		pages      bool
 	}{
-		"by index":                   {index, "", third + 2, false, true},
-		"no more":                    {index, "", third, false, false},
-		"one element":                {index, "", third + 2, true, false},
-		"as much beside one element": {index, "", manyPages / 8, true, false},
-		"much beside one element":    {index, "", manyPages/8 + 1, true, true},
-		"by bytes":                   {bytes, "", third + 256, false, true},
-		"no more by bytes":           {bytes, "", third / 256 * 256, false, false},
-		"computing":                  {index, long, 4 * third, false, false},
-		"computing by bytes":         {bytes, long, third &^ 255 * 4, false, false},
+		"by index":                {index, "", third, false, true},
+		"less":                    {index, "", third - 1, false, false},
+		"one element":             {index, "", third, true, false},
+		"less beside one element": {index, "", manyPages/8 - 1, true, false},
+		"much beside one element": {index, "", manyPages / 8, true, true},
+		"by bytes":                {bytes, "", read, false, true},
+		"less by bytes":           {bytes, "", read - 256, false, false},
+		"computing":               {index, long, 4 * third, false, false},
+		"computing by bytes":      {bytes, long, 4 * read, false, false},
 	} {
 		k := kernelOf(t, fmt.Sprintf(c.text, c.more))
 		l := &backends.Launch{Rank: 1, N: uint64(c.lanes), Grid: [3]uint32{uint32(c.lanes+255) / 256, 1, 1}, Block: [3]uint32{256, 1, 1}}
