@@ -27,7 +27,7 @@ func (r *run) begins() bool {
 		return false
 	}
 	w := &r.views[p.head()]
-	return w.size >= 4 && w.access == contiguous && w.whole() && !r.inLines(w)
+	return w.access == contiguous && w.whole() && !r.inLines(w)
 }
 
 // allStore reports whether all lanes come to every store by index: none stands in a branch or

@@ -15,7 +15,7 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// Results of one and two bytes go past the caches as others do, where they begin with a line, and
+// Results of one and two bytes go past the caches as others do, with AVX-512 wherever in a line they begin, and
 // pages are asked for: of packed elements, of those that are made narrow, and of ends of any length.
 func TestNarrowPastCaches(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
@@ -41,12 +41,14 @@ func TestNarrowPastCaches(t *testing.T) {
 			if Available(level) != nil {
 				continue
 			}
-			for _, lanes := range []int{n, 1 << 16} { // as one launch, and as many
+			for _, v := range []struct{ lanes, at int }{{n, 0}, {1 << 16, 0}, {n, 6}} { // as one launch, and as many, and from a place within a line on
+				lanes := v.lanes
 				k, err := Compile(nil, canonical(t, text), level, nil)
 				require.NoError(t, err)
 				t.Cleanup(k.Release)
-				room := make([]byte, (n+1)*c.to.Size()+64)
-				out := room[-uintptr(unsafe.Pointer(unsafe.SliceData(room)))&63:]
+				room := make([]byte, (n+1)*c.to.Size()+128)
+				line := room[-uintptr(unsafe.Pointer(unsafe.SliceData(room)))&63:]
+				out := line[v.at:]
 				for g := 0; g < n; g += lanes {
 					here := min(lanes, n-g)
 					view := func(b []byte, ty isa.Type) backends.View {
@@ -60,7 +62,8 @@ func TestNarrowPastCaches(t *testing.T) {
 					require.NoError(t, k.Run(l, pool))
 				}
 				past := slices.ContainsFunc(*k.variants.Load(), func(v *variant) bool { return v.shape.stream && v.shape.pages })
-				require.Equal(t, lanes == n, past, "%s", text)
+				require.Equal(t, lanes == n && (v.at == 0 || level == AVX512), past, "%s", text)
+				require.Equal(t, make([]byte, v.at), line[:v.at])
 				made = append(made, out[:n*c.to.Size()+32])
 			}
 		}
