@@ -79,14 +79,14 @@ func (g *maker) transposed(r []x86.Reg, temp x86.Reg) (columns []x86.Reg, free x
 	order := []int{0, 1}
 	for i := 0; i < len(r); i += each {
 		if each == 2 {
-			pair(i, i+1, x86.UnpackLPD, x86.UnpackHPD, 0, 0)
+			pair(i, i+1, x86.Unpack64L, x86.Unpack64H, 0, 0)
 			continue
 		}
 		order = []int{0, 2, 1, 3}
-		pair(i, i+1, x86.UnpackLPS, x86.UnpackHPS, 0, 0)
-		pair(i+2, i+3, x86.UnpackLPS, x86.UnpackHPS, 0, 0)
-		pair(i, i+2, x86.ShufPS, x86.ShufPS, 0x44, 0xEE)
-		pair(i+1, i+3, x86.ShufPS, x86.ShufPS, 0x44, 0xEE)
+		pair(i, i+1, x86.Unpack32L, x86.Unpack32H, 0, 0)
+		pair(i+2, i+3, x86.Unpack32L, x86.Unpack32H, 0, 0)
+		pair(i, i+2, x86.Unpack64L, x86.Unpack64H, 0, 0)
+		pair(i+1, i+3, x86.Unpack64L, x86.Unpack64H, 0, 0)
 	}
 	// Pieces.
 	columns = make([]x86.Reg, len(r))

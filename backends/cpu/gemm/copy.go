@@ -70,37 +70,73 @@ func (g *maker) fetch() {
 	g.Load(x86.W64, regDstSt, argDstSt)
 }
 
-// square is the side of the squares that transposer works in, 32 bytes.
+// square is the side of the squares that transposer works in, 32 bytes; with vectors of 64 bytes of those where
+// there are enough rows and columns, so that a line is read once.
 func square(t number) int64 { return 32 / t.size() }
 
-// transposer transposes squares: so many as tiles says that lie one below the other
-// in src, side by side in dst, and of such columns count, side by side in src.
+// transposer transposes squares, of as many vectors of 32 bytes as the tile has columns: so many as tiles says
+// that lie one below the other in src, side by side in dst, and of such columns count, side by side in src.
 func transposer(s tile) ([]byte, error) {
-	g := newMaker(machine{bytes: 32}, s)
+	m := machine{bytes: 32 * s.cols}
+	m.evex = m.bytes == 64
+	g := newMaker(m, s)
 	g.begin()
 	g.fetch()
 	src := g.multiplesOf(regSrcSt, x86.RBX, x86.RBP, x86.R12)
 	dst := g.multiplesOf(regDstSt, x86.R13, x86.R14, x86.R15)
-	side := int(square(s.t))
+	side := s.cols * int(square(s.t))
 	loop, down := g.NewLabel(), g.NewLabel()
 	g.Bind(loop)
 	g.Load(x86.W64, x86.RAX, argTiles)
 	g.Push(regSrc)
 	g.Push(regDst)
 	g.Bind(down)
-	for h := range 2 {
-		g.loadHalf(func(i int) x86.Mem { return src[i].of(regSrc, 16*h) })
-		g.columns(h, func(i int) x86.Reg { return columnReg + x86.Reg(i) }, func(p int, from x86.Reg) { g.store(dst[p].of(regDst, 0), from, false) })
+	if m.evex {
+		g.wideSquare(side, src, dst)
+	} else {
+		for h := range 2 {
+			g.loadHalf(func(i int) x86.Mem { return src[i].of(regSrc, 16*h) })
+			g.columns(h, func(i int) x86.Reg { return columnReg + x86.Reg(i) }, func(p int, from x86.Reg) { g.store(dst[p].of(regDst, 0), from, false) })
+		}
 	}
-	g.Lea(regSrc, x86.Mem{Base: regSrc, Index: regSrcSt, Scale: uint8(side)})
-	g.OpImm(x86.ADD, x86.W64, regDst, 32)
+	for range side / 4 {
+		g.Lea(regSrc, x86.Mem{Base: regSrc, Index: regSrcSt, Scale: 4})
+	}
+	g.OpImm(x86.ADD, x86.W64, regDst, int32(m.bytes))
 	g.OpImm(x86.SUB, x86.W64, x86.RAX, 1)
 	g.Jcc(x86.NE, down)
 	g.Pop(regDst)
 	g.Pop(regSrc)
-	g.OpImm(x86.ADD, x86.W64, regSrc, 32)
-	g.Lea(regDst, x86.Mem{Base: regDst, Index: regDstSt, Scale: uint8(side)})
+	g.OpImm(x86.ADD, x86.W64, regSrc, int32(m.bytes))
+	for range side / 4 {
+		g.Lea(regDst, x86.Mem{Base: regDst, Index: regDstSt, Scale: 4})
+	}
 	g.OpImm(x86.SUB, x86.W64, regRows, 1)
 	g.Jcc(x86.NE, loop)
 	return g.end()
+}
+
+// wideSquare transposes a square of whole lines, of whose rows, and columns, eight are reached from a base.
+func (g *maker) wideSquare(side int, src, dst [8]multiple) {
+	bases := func(steps [8]multiple, first, next, step x86.Reg) func(i int) x86.Mem {
+		if side > len(steps) {
+			g.Lea(next, x86.Mem{Base: first, Index: step, Scale: 8})
+		}
+		return func(i int) x86.Mem {
+			if i >= len(steps) {
+				return steps[i-len(steps)].of(next, 0)
+			}
+			return steps[i].of(first, 0)
+		}
+	}
+	from, to := bases(src, regSrc, x86.R10, regSrcSt), bases(dst, regDst, x86.R11, regDstSt)
+	rows := make([]x86.Reg, side)
+	for i := range rows {
+		rows[i] = x86.Reg(i)
+		g.load(rows[i], from(i), false)
+	}
+	columns, _ := g.transposed(rows, x86.Reg(side))
+	for i, column := range columns {
+		g.store(to(i), column, false)
+	}
 }

@@ -83,6 +83,10 @@ func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, rows,
 	if rows < side || cols < side {
 		return false
 	}
+	vectors := int64(1)
+	if m := w.p.lib.m; m.evex && m.bytes == 64 && rows >= 2*side && cols >= 2*side {
+		vectors, side = 2, 2*side
+	}
 	w.srcStep, w.dstStep = uintptr(srcStep), uintptr(dstStep)
 	strip := func(row, down, col, across int64) {
 		w.tiles = down
@@ -90,7 +94,7 @@ func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, rows,
 		for at := int64(0); at < across; at += most {
 			c := col + at*side
 			w.src, w.dst, w.count = src+uintptr(row*srcStep+c*size), dst+uintptr(c*dstStep+row*size), uintptr(min(most, across-at))
-			w.call(transposes, tile{t: w.p.t})
+			w.call(transposes, tile{t: w.p.t, cols: int(vectors)})
 		}
 	}
 	strip(0, rows/side, 0, cols/side)

@@ -324,41 +324,14 @@ func (g *maker) transposeTile(base x86.Reg, disp int32) {
 }
 
 // transpose16 transposes registers 0 … 15 of 16 numbers of 32 bits, of which nothing is left, and
-// tells which has each of the columns, one after the other; 16 and 17 it uses, too.
+// tells which has each of the columns; it uses 16, too.
 func (g *maker) transpose16(each func(i int, r x86.Reg)) {
 	var r [tileRows]x86.Reg
 	for i := range r {
 		r[i] = x86.Reg(i)
 	}
-	free, column := x86.Reg(16), x86.Reg(17)
-	// pair makes two of two: low's where the first was, and high's.
-	pair := func(low, high *x86.Form, lowImm, highImm uint8, i, j int) {
-		g.Emit(low, x86.Inst{VL: 64, D: free, A: r[i], B: r[j], Imm: lowImm})
-		g.Emit(high, x86.Inst{VL: 64, D: r[j], A: r[i], B: r[j], Imm: highImm})
-		r[i], free = free, r[i]
-	}
-	for i := 0; i < tileRows; i += 2 {
-		pair(x86.Unpack32L, x86.Unpack32H, 0, 0, i, i+1)
-	}
-	for i := 0; i < tileRows; i += 4 {
-		pair(x86.Unpack64L, x86.Unpack64H, 0, 0, i, i+2)
-		pair(x86.Unpack64L, x86.Unpack64H, 0, 0, i+1, i+3)
-	}
-	// Now register 4i + at[c] has in quarter q rows 4i … 4i + 3 of column 4q + c.
-	at := [...]int{0, 2, 1, 3}
-	const even, odd = 0x88, 0xDD // quarters of both
-	for c := range at {
-		pair(x86.Shuf128, x86.Shuf128, even, odd, c, 4+c)
-		pair(x86.Shuf128, x86.Shuf128, even, odd, 8+c, 12+c)
-	}
-	for q := range 4 {
-		imm := uint8(even)
-		if q > 1 {
-			imm = odd
-		}
-		for c, x := range at {
-			g.Emit(x86.Shuf128, x86.Inst{VL: 64, D: column, A: r[4*(q&1)+x], B: r[8+4*(q&1)+x], Imm: imm})
-			each(4*q+c, column)
-		}
+	columns, _ := g.transposed(r[:], tileRows)
+	for i, column := range columns {
+		each(i, column)
 	}
 }
