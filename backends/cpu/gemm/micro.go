@@ -326,7 +326,7 @@ func micro(m machine, s tile, stream bool) ([]byte, error) {
 	g.Bind(again)
 	g.zero()
 	g.factors()
-	fetches := !s.packs && g.bases() < 3 && !stream && s.rows*s.cols > fewSums
+	fetches := !s.packs && g.bases() < 3 && s.rows*s.cols > fewSums
 	if fetches {
 		g.beginToFetch()
 	}
