@@ -24,6 +24,8 @@ const (
 	tileBytes   = 4096    // of a row's stretch that the lanes of a block do, at most
 	readRows    = 4       // rows are read side by side where partials of all lanes have a tile, and
 	mostLoads   = 128     // elements, at most, are a lane's, or it has fewer partials
+	freeRows    = 64      // where the order is free a lane has the elements of so many rows, neighbours, if
+	freeMemory  = 1 << 25 // no more bytes are read
 	maxWide     = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
 )
 
@@ -51,10 +53,14 @@ func columnsFit(matrices, rows, cols int64) bool {
 
 func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matrices, rows, cols int64) {
 	w := columnLevel{combine: combine, x: x.Type, out: y.Type, acc: acc}
-	l := columnLanes{matrices: matrices, rows: rows, cols: cols, wide: cols, lanes: cols, chunks: 1, all: 1}
+	l := columnLanes{matrices: matrices, rows: rows, cols: cols, wide: cols, lanes: cols, chunks: 1, all: 1, length: chunk}
 	if rows <= fewRows {
 		w.straight, w.more = true, rows
 		p.columnStep(w, x, y, l)
+		return
+	}
+	if w.free() && l.rowBytes(w.x)%tileBytes == 0 && matrices*rows*l.rowBytes(w.x) <= freeMemory {
+		p.freeColumns(w, x, y, l)
 		return
 	}
 	w.partials, w.each = min(int64(1)<<bits.Len64(uint64(rows-1)), lanes), columnEach
@@ -99,6 +105,31 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 	p.columns(combine, sums, y, acc, matrices, chunks, cols)
 }
 
+// free reports whether any order of the elements has the same bits.
+func (c columnLevel) free() bool {
+	return c.combine == "min" || c.combine == "max" || !c.acc.Float()
+}
+
+// freeColumns appends the steps where the order is free and rows lie whole pages apart. A lane's rows are then
+// neighbours: rows of the written order, 256 of these apart, share the sets of the second cache too.
+func (p *plan) freeColumns(w columnLevel, x, y kernels.Binding, l columnLanes) {
+	to, left := y, l.rows%freeRows
+	l.length, l.all = freeRows, (l.rows+freeRows-1)/freeRows
+	if l.all > 1 {
+		w.out, to = w.acc, p.room(w.acc, l.matrices*l.all*l.cols)
+	}
+	w.partials, w.each, w.straight, w.far = 1, 1, true, true
+	if l.chunks, w.rounds = l.rows/freeRows, freeRows; l.chunks > 0 {
+		p.columnStep(w, x, to, l)
+	}
+	if l.chunk, l.chunks, w.rounds = l.chunks, 1, left; left > 0 {
+		p.columnStep(w, x, to, l)
+	}
+	if l.all > 1 {
+		p.columns(w.combine, to, y, w.acc, l.matrices, l.all, l.cols)
+	}
+}
+
 // columnLanes are lanes that do the same.
 type columnLanes struct {
 	matrices, rows, cols int64
@@ -106,7 +137,11 @@ type columnLanes struct {
 	first, lanes         int64
 	chunk, chunks        int64 // the chunks that are done, of
 	all                  int64 // in a matrix
+	length               int64 // rows of each, but the last
 }
+
+// rowBytes is how long a row of the matrices is.
+func (l columnLanes) rowBytes(t isa.Type) int64 { return l.cols * int64(t.Size()) }
 
 // columnStep appends the launches of lanes: of whole tiles, and of what is left.
 func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, l columnLanes) {
@@ -120,7 +155,7 @@ func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, l columnLanes) {
 	k := key{what: "columns " + w.combine + w.acc.String(), t: w.x, out: w.out,
 		n: w.rounds<<48 | w.more<<32 | w.partials<<16 | w.each, exact: w.exact, once: w.straight}
 	step := func(first, tiles, lanes int64) {
-		params := []uint64{uint64(l.cols), uint64(l.rows), uint64(l.wide), uint64(first), uint64(tiles), uint64(l.chunk), uint64(l.chunks), uint64(l.all), rounds, more}
+		params := []uint64{uint64(l.cols), uint64(l.rows), uint64(l.wide), uint64(first), uint64(tiles), uint64(l.chunk), uint64(l.chunks), uint64(l.all), uint64(l.length), rounds, more}
 		p.step(k, w.text, l.matrices*l.chunks*tiles*lanes, lanes, []kernels.Binding{x, y}, params...)
 	}
 	tile := min(tileBytes/int64(w.x.Size()), isa.MaxBlockLanes)
@@ -149,11 +184,11 @@ func (c columnLevel) text(w *writer) {
 	size := c.x.Size()
 	w.acc = c.acc
 	w.line("program reduce_%s_columns\nslot x %v\nslot y %v", c.combine, c.x, c.out)
-	w.line("param cols u64\nparam rows u64\nparam wide u64    ; lanes that a chunk needs\nparam first u32   ; lane\nparam tiles u32\nparam from u32    ; chunk\nparam chunks u32\nparam all u32     ; in a matrix\nparam rounds u32\nparam more u32    ; partials with one element more")
-	w.line("  sreg q, lane.x\n  sreg b, block.x\n  sreg dx, block_dim.x\n  ldp.u64 cols, cols\n  ldp.u64 rows, rows\n  ldp.u64 wide, wide\n  ldp.u32 first, first\n  ldp.u32 tiles, tiles\n  ldp.u32 from, from\n  ldp.u32 chunks, chunks\n  ldp.u32 all, all")
+	w.line("param cols u64\nparam rows u64\nparam wide u64    ; lanes that a chunk needs\nparam first u32   ; lane\nparam tiles u32\nparam from u32    ; chunk\nparam chunks u32\nparam all u32     ; in a matrix\nparam length u64  ; rows of each\nparam rounds u32\nparam more u32    ; partials with one element more")
+	w.line("  sreg q, lane.x\n  sreg b, block.x\n  sreg dx, block_dim.x\n  ldp.u64 cols, cols\n  ldp.u64 rows, rows\n  ldp.u64 wide, wide\n  ldp.u32 first, first\n  ldp.u32 tiles, tiles\n  ldp.u32 from, from\n  ldp.u32 chunks, chunks\n  ldp.u32 all, all\n  ldp.u64 length, length")
 	w.line("  rem.u32 tile, b, tiles\n  div.u32 b, b, tiles\n  rem.u32 chunk, b, chunks\n  div.u32 matrix, b, chunks\n  add.u32 chunk, chunk, from")
 	w.line("  mad.u32 f, tile, dx, first\n  cvt.u64.u32 f, f\n  cvt.u64.u32 lane, q\n  add.u64 f, f, lane")
-	w.line("  cvt.u64.u32 start, chunk\n  mul.u64 start, start, %d\n  cvt.u64.u32 m, matrix\n  mad.u64 at, m, rows, start\n  mul.u64 at, at, cols\n  add.u64 at, at, f\n  mul.u64 at, at, %d\n  mul.u64 jump, wide, %[2]d", chunk, size)
+	w.line("  cvt.u64.u32 start, chunk\n  mul.u64 start, start, length\n  cvt.u64.u32 m, matrix\n  mad.u64 at, m, rows, start\n  mul.u64 at, at, cols\n  add.u64 at, at, f\n  mul.u64 at, at, %d\n  mul.u64 jump, wide, %[1]d", size)
 	w.line("  mad.u32 block, matrix, all, chunk\n  cvt.u64.u32 to, block\n  mad.u64 to, to, wide, f\n  mul.u64 to, to, %d", c.out.Size())
 	w.line("  ldp.u32 rounds, rounds\n  ldp.u32 more, more\n  mul.u64 round, cols, %d", c.partials*int64(size))
 	n := c.each

@@ -414,6 +414,12 @@ func TestColumns(t *testing.T) {
 		{all[:1], isa.F64, isa.F64, 2, 8300, 20},
 		{all[:1], isa.F16, isa.F16, 1, 4608, 80},
 		{all[:1], isa.I16, isa.I64, 1, 1300, 70},
+		// Rows of whole pages, where the order is free, and of f32's sums, where it is not:
+		{all, isa.F32, isa.F32, 2, 200, 1024},
+		{all, isa.I8, isa.I8, 1, 64, 4096},
+		{all[:1], isa.I8, isa.I64, 2, 150, 4096},
+		{all[2:], isa.BF16, isa.BF16, 1, 63, 2048},
+		{all[2:3], isa.F64, isa.F64, 1, 17*64 + 5, 512},
 	} {
 		for _, op := range c.ops {
 			if number++; brief.Skips(number, 3) {
