@@ -33,6 +33,9 @@ const (
 // columns are few a lane has fewer partials, down to one, so that they too are read by tiles.
 var nearMemory = int64(1 << 20)
 
+// askedMemory is about how many bytes go through without asking for what comes next: past that half a tile will do.
+var askedMemory = int64(1 << 24)
+
 // columns reduces the columns of rows × cols matrices of type t to type out.
 func columns(combine string, t, out isa.Type, matrices, rows, cols int64) (*kernels.Plan, error) {
 	if !columnsFit(matrices, rows, cols) {
@@ -67,11 +70,12 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 	size, rounds := int64(x.Type.Size()), min(rows, chunk)/w.partials
 	stretch := func() int64 { return w.partials / w.each * cols * size }
 	tile := min(tileBytes, isa.MaxBlockLanes*size)
-	past := rounds > fewRounds && matrices*rows*cols*size > nearMemory && w.partials*cols*size >= tileBytes
+	bytes, row := matrices*rows*cols*size, w.partials*cols*size
+	past := rounds > fewRounds && (bytes > nearMemory && row >= tileBytes || bytes > askedMemory && row >= tileBytes/2)
 	long := stretch() >= tileBytes || past
 	switch {
 	case long:
-		for stretch() < tile || rounds*w.each > mostLoads {
+		for w.each > 1 && stretch() < tile || rounds*w.each > mostLoads {
 			w.each /= 2
 		}
 	case stretch() < columnBytes:

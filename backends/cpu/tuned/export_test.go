@@ -14,11 +14,11 @@ func SetPastCaches(n int64) func() {
 	return func() { pastCaches = before }
 }
 
-// SetNearMemory sets how long arrays are that come from caches, and returns what sets it back.
-func SetNearMemory(n int64) func() {
-	before := nearMemory
-	nearMemory = n
-	return func() { nearMemory = before }
+// SetNearMemory sets how long arrays are that come from caches, the second and all, and returns what sets it back.
+func SetNearMemory(n, asked int64) func() {
+	near, before := nearMemory, askedMemory
+	nearMemory, askedMemory = n, asked
+	return func() { nearMemory, askedMemory = near, before }
 }
 
 // ForgetPrograms forgets the programs that were made.

@@ -446,7 +446,7 @@ func TestColumns(t *testing.T) {
 // and four, chunks that are whole, and rows that are left.
 func TestFewColumnsOfMemory(t *testing.T) {
 	brief.Alone(t)
-	defer tuned.SetNearMemory(0)()
+	defer tuned.SetNearMemory(0, 0)()
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, c := range []struct {
 		op                   *kernels.Op
@@ -460,6 +460,8 @@ func TestFewColumnsOfMemory(t *testing.T) {
 		{kernels.ReduceMin, isa.BF16, 1, 4608, 20},
 		{kernels.ReduceSum, isa.F64, 1, 530_000, 4}, // past 16 MB, where rows are asked for ahead
 		{kernels.ReduceSum, isa.I8, 1, 8192 + 5, 20},
+		{kernels.ReduceSum, isa.F32, 2, 8192 + 777, 2}, // half a tile
+		{kernels.ReduceSum, isa.BF16, 1, 8192 + 3, 4},
 	} {
 		t.Run(fmt.Sprintf("%s %v/%d×%d×%d", c.op.Name, c.in, c.matrices, c.rows, c.cols), func(t *testing.T) {
 			l := []kernels.Layout{
