@@ -31,7 +31,9 @@ func on(t testing.TB, l jit.Level, threads int) *cpu.Backend {
 func TestConformance(t *testing.T) {
 	for _, l := range levels[:min(4, len(levels))] {
 		t.Run(l.String(), func(t *testing.T) {
-			conformance.Run(t, func() backends.Backend { return on(t, l, 2) })
+			open := func() backends.Backend { return on(t, l, 2) }
+			conformance.Run(t, open)
+			t.Run("limits, random", func(t *testing.T) { randomLimits(t, open) })
 		})
 	}
 }

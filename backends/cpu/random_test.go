@@ -22,6 +22,8 @@ type writer struct {
 	inside []string // labels that a branch may go to: ends of constructs around
 	budget int
 	stores map[string]bool // types that something was stored in by bytes
+	limits bool            // lanes may go by limits
+	own    int             // in the slot of that name: lane 0's element
 }
 
 const registers = 6
@@ -53,8 +55,11 @@ func (w *writer) condition() {
 func (w *writer) statement(depth int) {
 	w.budget--
 	kinds := 12
-	if depth == 0 || w.budget < 0 {
+	switch {
+	case depth == 0 || w.budget < 0:
 		kinds = 8
+	case w.limits:
+		kinds = 14
 	}
 	switch w.r.IntN(kinds) {
 	case 0, 1, 2:
@@ -117,6 +122,8 @@ func (w *writer) statement(depth int) {
 		}
 		w.line("bra %s", again)
 		w.line("%s:", after)
+	case 12, 13:
+		w.limited(depth - 1)
 	}
 }
 
@@ -130,9 +137,10 @@ func (w *writer) body(depth int, ends ...string) {
 	w.inside = old
 }
 
-func randomProgram(r *rand.Rand) string {
-	w := &writer{r: r, budget: 60}
-	w.WriteString("program random\nslot in u32\nslot a u32\nslot out u32\n")
+// begin writes a program's slots, and fills its registers; end stores what these have come to.
+func (w *writer) begin() {
+	w.own = w.r.IntN(60) - 30
+	w.WriteString("program random\nslot in u32\nslot a u32\nslot out u32\nslot own u32\n")
 	w.line("sreg block, block.x")
 	w.line("ldg.u32 v0, a[index]")
 	w.line("sreg v1, lane.x")
@@ -140,15 +148,24 @@ func randomProgram(r *rand.Rand) string {
 	w.line("mov.u32 v3, 3")
 	w.line("mov.u32 v4, block")
 	w.line("xor.u32 v5, v0, v1")
-	for range 3 + r.IntN(5) {
-		w.statement(4)
-	}
+}
+
+func (w *writer) end() {
 	w.line("add.u32 v0, v0, v1")
 	w.line("xor.u32 v0, v0, v2")
 	w.line("add.u32 v0, v0, v3")
 	w.line("xor.u32 v0, v0, v4")
 	w.line("stg.u32 v0, out[index]")
 	w.line("exit")
+}
+
+func randomProgram(r *rand.Rand) string {
+	w := &writer{r: r, budget: 60, limits: r.IntN(2) == 0}
+	w.begin()
+	for range 3 + r.IntN(5) {
+		w.statement(4)
+	}
+	w.end()
 	return w.String()
 }
 
@@ -176,7 +193,7 @@ func randomControl(t *testing.T, tested backends.Backend) {
 			skipped++ // a branch into nowhere makes what follows unreachable or so
 			continue
 		}
-		sh := linear(int64(1+r.IntN(300)), 32)
+		sh := linear(int64(1+r.IntN(300)), int64(int64(pick(r, 32, 32, 64, 100))))
 		sh.fuel = []uint64{0, 0, 3, 20}[r.IntN(4)]
 		contents := randomContents(r, v, 300)
 		want := run(t, oracle, v, sh, contents, nil, nil)
