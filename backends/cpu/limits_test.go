@@ -36,6 +36,11 @@ func (w *writer) edge(t string) string {
 
 // placed sets at, and the same with a sign, to a byte of each lane, of most beside the last lane's.
 func (w *writer) placed() {
+	w.line("sreg lane, lane.x")
+	w.line("sreg block, block.x")
+	w.line("sreg gl, global_lane")
+	w.line("cvt.u64.u32 lane64, lane")
+	w.line("cvt.u64.u32 block64, block")
 	switch w.r.IntN(5) {
 	case 0:
 		w.line("mul.u64 at, block64, %d", 4*w.r.IntN(400))
@@ -58,16 +63,20 @@ func (w *writer) placed() {
 	w.line("cvt.i64.u64 signed, at")
 }
 
+// loaded has a register take what lies at such a byte, or beside it.
+func (w *writer) loaded() string {
+	v := w.reg()
+	w.line("ldg.u32 z, in[%s + %d]", pick(w.r, "at", "signed"), 4*pick(w.r, 0, 0, w.r.IntN(100), w.r.IntN(100)-50))
+	w.line("%s.u32 %s, %s, z", pick(w.r, "add", "xor", "sub"), v, v)
+	return v
+}
+
 // limited writes a branch that lanes take by a number that counts them and a limit of any size, so that
 // the first of them do, the last, all or none, and what these load and store.
 func (w *writer) limited(depth int) {
 	t := pick(w.r, "u32", "u32", "u64", "u64", "i32", "i64")
 	limit, count := "limit"+t, "count"+t
-	w.line("sreg lane, lane.x")
-	w.line("sreg block, block.x")
-	w.line("sreg gl, global_lane")
-	w.line("cvt.u64.u32 lane64, lane")
-	w.line("cvt.u64.u32 block64, block")
+	w.placed()
 	switch w.r.IntN(5) {
 	case 0:
 		w.line("mov.u32 t, %d", w.r.IntN(300))
@@ -101,7 +110,6 @@ func (w *writer) limited(depth int) {
 	if w.once(4) {
 		w.line("add.%s %s, %[2]s, %d", t, count, w.r.IntN(40))
 	}
-	w.placed()
 	w.line("mul.u64 mine, gl, 4")
 	w.line("set.ne.u32 found, %s, 0", w.reg())
 
@@ -134,12 +142,10 @@ func (w *writer) limited(depth int) {
 
 // underLimit writes what lanes do that a limit lets in.
 func (w *writer) underLimit(depth int, end string) {
-	v := w.reg()
 	if w.once(5) {
 		w.placed()
 	}
-	w.line("ldg.u32 z, in[%s + %d]", pick(w.r, "at", "signed"), 4*pick(w.r, 0, 0, w.r.IntN(100), w.r.IntN(100)-50))
-	w.line("%s.u32 %s, %s, z", pick(w.r, "add", "xor", "sub"), v, v)
+	v := w.loaded()
 	switch w.r.IntN(24) {
 	case 0:
 		w.line("and.u32 z, z, 1")
@@ -164,28 +170,50 @@ func (w *writer) underLimit(depth int, end string) {
 	}
 }
 
+// within writes a limit, or what is loaded without one, in loops and branches that all lanes of a block go through.
+func (w *writer) within(depth int) {
+	kind := 0
+	if depth > 0 {
+		kind = w.r.IntN(8)
+	}
+	end := w.label()
+	switch kind {
+	case 6:
+		w.line("loop %d, %s", w.r.IntN(4), end)
+	case 7:
+		w.line("sreg block, block.x")
+		w.line("and.u32 t, block, %d", pick(w.r, 1, 1, 2))
+		w.line("set.%s.u32 p, t, 0", pick(w.r, "eq", "ne"))
+		w.line("bra %s, p", end)
+	case 5:
+		w.placed()
+		w.loaded()
+		return
+	default:
+		w.limited(1)
+		return
+	}
+	for range 1 + w.r.IntN(2) {
+		w.within(depth - 1)
+	}
+	w.line("%s:", end)
+}
+
 // limitsProgram writes a program of few statements, as those of the library are, whose lanes mostly go by limits.
 func limitsProgram(r *rand.Rand) string {
 	w := &writer{r: r, budget: 12}
 	w.begin()
-	meet := func() {
-		if v := w.reg(); w.once(2) {
-			w.line("block_reduce_%s.u32 %s, %s", pick(r, "add", "max", "min"), v, v)
-		}
-	}
 	for range 1 + r.IntN(3) {
 		if w.once(4) {
 			w.statement(0)
 		}
-		if w.once(4) {
-			after := w.label()
-			w.line("loop %d, %s", 1+r.IntN(3), after)
-			w.limited(1)
-			w.line("%s:", after)
-		} else {
-			w.limited(1)
+		w.within(2)
+		switch v := w.reg(); r.IntN(6) {
+		case 0, 1:
+			w.line("block_reduce_%s.u32 %s, %s", pick(r, "add", "max", "min"), v, v)
+		case 2:
+			w.line("bar_sync 0")
 		}
-		meet()
 	}
 	w.end()
 	return w.String()
