@@ -1,10 +1,15 @@
 package call
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/memory"
 )
 
 // TestWhoEndsACallWaitsForNobody that is in the midst of it, but where it is said that he does: what the call has is let
@@ -72,5 +77,38 @@ func TestWhoPublishesTooLateWaitsForNobody(t *testing.T) {
 		synctest.Wait()
 		require.True(t, ended)
 		require.EqualValues(t, 1, p.Users())
+	})
+}
+
+// busy is a stream on which others enter code.
+type busy struct {
+	backends.Stream
+	given, passed atomic.Uint64
+}
+
+func (s *busy) Given() backends.Ticket  { return backends.Ticket(s.given.Load()) }
+func (s *busy) Passed() backends.Ticket { return backends.Ticket(s.passed.Load()) }
+
+// TestWhatWasEnteredLastIsWaitedFor: what a call has stays until all that was queued of it has passed, also by who was in
+// the midst of it when it ended, and had not queued it then.
+func TestWhatWasEnteredLastIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, s := &Device{}, &busy{}
+		p := &Prepared{device: d}
+		p.enteredOn(&memory.Line{Stream: s})
+		var ended, gone atomic.Bool
+		left := make(chan bool)
+		made := &Direct{p: p, retire: func() func() { return func() { <-left } }, end: func() { ended.Store(true) }}
+		require.True(t, d.published.add(made, d.published.epoch()))
+		p.retire(func() { gone.Store(true) })
+		synctest.Wait()
+		s.given.Store(1)
+		close(left)
+		time.Sleep(time.Minute)
+		require.True(t, ended.Load())
+		require.False(t, gone.Load(), "what was entered has not passed")
+		s.passed.Store(1)
+		time.Sleep(time.Minute)
+		require.True(t, gone.Load())
 	})
 }

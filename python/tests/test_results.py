@@ -478,3 +478,15 @@ def test_what_is_known_of_results_is_of_such_calls_alone() -> None:
             assert ops.vector_max(x, y).dtype == choice
             assert ops.where(np.ones((3, 1), np.bool_), x, y).dtype == choice
             assert ops.cumsum(y, axis=0).shape == ops.cumsum(y, axis=1).shape == (3, 2) and ops.cumsum(y).shape == (6,)
+
+
+def test_what_is_known_of_a_result_is_of_one_call_alone() -> None:
+    """Of calls that differ in a single thing: the axes, of which it is told last, or a dtype that bools share."""
+    shape = (2, 1, 3, 2, 1, 3, 2, 2)
+    x = np.ones(shape, F32)
+    for axes in (a for n in range(1, len(shape)) for a in itertools.combinations(range(len(shape)), n)):
+        assert ops.reduce_sum(x, axis=axes).shape == x.sum(axis=axes).shape, axes
+    bits = np.ones((4, 3), np.uint8)
+    for _ in range(2):
+        assert ops.reduce_max(bits, axis=0).dtype == np.uint8
+        assert ops.reduce_max(bits.view(bool), axis=0).dtype == bool
