@@ -89,26 +89,35 @@ type busy struct {
 func (s *busy) Given() backends.Ticket  { return backends.Ticket(s.given.Load()) }
 func (s *busy) Passed() backends.Ticket { return backends.Ticket(s.passed.Load()) }
 
-// TestWhatWasEnteredLastIsWaitedFor: what a call has stays until all that was queued of it has passed, also by who was in
-// the midst of it when it ended, and had not queued it then.
+// TestWhatWasEnteredLastIsWaitedFor: what a call has stays until all that was queued of it has passed, also by who came
+// just before it ended, or was in the midst of it then and had not queued it yet.
 func TestWhatWasEnteredLastIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, s := &Device{}, &busy{}
-		p := &Prepared{device: d}
-		p.enteredOn(&memory.Line{Stream: s})
-		var ended, gone atomic.Bool
-		left := make(chan bool)
-		made := &Direct{p: p, retire: func() func() { return func() { <-left } }, end: func() { ended.Store(true) }}
-		require.True(t, d.published.add(made, d.published.epoch()))
-		p.retire(func() { gone.Store(true) })
-		synctest.Wait()
-		s.given.Store(1)
-		close(left)
-		time.Sleep(time.Minute)
-		require.True(t, ended.Load())
-		require.False(t, gone.Load(), "what was entered has not passed")
-		s.passed.Store(1)
-		time.Sleep(time.Minute)
-		require.True(t, gone.Load())
-	})
+	for _, midst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d, s := &Device{}, &busy{}
+			p := &Prepared{device: d}
+			p.enteredOn(&memory.Line{Stream: s})
+			var ended, gone atomic.Bool
+			left := make(chan bool)
+			made := &Direct{p: p, end: func() { ended.Store(true) }}
+			made.retire = func() func() {
+				if midst {
+					return func() { <-left }
+				}
+				s.given.Store(1)
+				return nil
+			}
+			require.True(t, d.published.add(made, d.published.epoch()))
+			p.retire(func() { gone.Store(true) })
+			synctest.Wait()
+			s.given.Store(1)
+			close(left)
+			time.Sleep(time.Minute)
+			require.True(t, ended.Load())
+			require.False(t, gone.Load(), "what was entered has not passed")
+			s.passed.Store(1)
+			time.Sleep(time.Minute)
+			require.True(t, gone.Load())
+		})
+	}
 }
