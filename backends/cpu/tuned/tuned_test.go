@@ -521,7 +521,7 @@ func TestColumnSums(t *testing.T) {
 		{isa.F64, isa.F64, 2, 256, 6},
 		{isa.I8, isa.U16, 1, 900, 2},
 	} {
-		if brief.On() && c.rows > 300 {
+		if brief.On() && (c.rows > 1500 || c.rows > 300 && c.cols > 9) { // narrow ones have ways of their own
 			continue
 		}
 		t.Run(fmt.Sprintf("%v %v/%d×%d×%d", c.in, c.out, c.matrices, c.rows, c.cols), func(t *testing.T) {
