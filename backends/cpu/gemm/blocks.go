@@ -16,6 +16,7 @@ const (
 	mostBytes = 8192
 	maxFewA   = 2 * fewBytes * chunk
 	maxHeld   = 1 << 20 // of a B that is packed once, for all of k
+	maxNear   = 3 << 19 // of a B that two panels have in place, as an L2 holds it
 	maxShared = 160 << 20
 	maxA      = 2 << 20
 	maxKept   = 36 << 20 // of a B that stays packed for other rows of A
@@ -181,8 +182,13 @@ func (p *product) converts() bool { return p.in.size != p.t.size() || p.in.wide 
 
 // packsB reports whether B is not used in place for so many rows of the result.
 func (p *product) packsB(rows int64) bool {
-	return p.converts() || p.bcs != p.t.size() ||
-		!p.isOuter() && rows > p.lib.m.tallest(p.t, int(min(ceil(p.n, int64(p.lib.m.lanes(p.t))), 2))) && (min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
+	size := p.t.size()
+	if p.converts() || p.bcs != size {
+		return true
+	}
+	panel := p.lib.m.tallest(p.t, int(min(ceil(p.n, int64(p.lib.m.lanes(p.t))), 2)))
+	near := rows <= 2*panel && p.n*p.k*size <= maxNear
+	return !p.isOuter() && rows > panel && !near && (min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
 }
 
 // block computes rows i0 … i1 and columns j0 … j1 of the result. B, which may have been packed
