@@ -288,7 +288,7 @@ test_gpu() {
 
 # Compares random programs with the interpreter: 8,000 by each engine of the CPU that this machine has.
 random_programs() {
-  go test -vet=off ./backends/cpu -run TestConformance/./random -v -timeout 30m -args -programs 8000 | tee "$STEP_TMP/log"
+  go test -vet=off ./backends/cpu -run 'TestTogether/(random|limits)' -v -timeout 30m -args -programs 16000 | tee "$STEP_TMP/log"
   grep -q 'no difference' "$STEP_TMP/log" || fail "no random program ran"
 }
 

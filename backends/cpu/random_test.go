@@ -193,7 +193,7 @@ func randomControl(t *testing.T, tested backends.Backend) {
 			skipped++ // a branch into nowhere makes what follows unreachable or so
 			continue
 		}
-		sh := linear(int64(1+r.IntN(300)), int64(int64(pick(r, 32, 32, 64, 100))))
+		sh := linear(int64(1+r.IntN(300)), pick[int64](r, 32, 32, 64, 100))
 		sh.fuel = []uint64{0, 0, 3, 20}[r.IntN(4)]
 		contents := randomContents(r, v, 300)
 		want := run(t, oracle, v, sh, contents, nil, nil)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/conformance"
+	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
@@ -21,27 +23,34 @@ import (
 // engines take for it. Of faults that differ between engines, which they may, the instruction is compared for
 // one engine by turns, and the rest for all.
 //
-//	go test ./backends/cpu -run 'TestTogether/(random|affine)$' -args -programs 1000000
+//	go test ./backends/cpu -run 'TestTogether/(random|affine|limits)' -args -programs 1000000
 func TestTogether(t *testing.T) {
 	if n, _ := conformance.Seeds(0); n == 0 {
 		t.Skip("without -programs TestConformance has each engine alone")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a sixth of the time goes into collecting what programs leave, else a third
 	all := new(together)
-	for _, l := range levels[:4] {
-		all.of = append(all.of, on(t, l, 2))
+	for _, l := range levels[:min(4, len(levels))] {
+		if b, err := cpu.NewFor(2, l); err == nil { // as many as this machine has
+			all.of, all.levels = append(all.of, b), append(all.levels, l)
+		}
 	}
-	conformance.Run(t, func() backends.Backend { return all })
+	open := func() backends.Backend { return all }
+	conformance.Run(t, open)
+	t.Run("limits, random", func(t *testing.T) { randomLimits(t, open) })
 }
 
 // together is a backend that runs each launch on all of some and demands that they leave the same.
-type together struct{ of []backends.Backend }
+type together struct {
+	of     []backends.Backend
+	levels []jit.Level
+}
 
 func (b *together) Name() string                      { return "cpu" }
 func (b *together) Devices() ([]backends.Info, error) { return b.of[0].Devices() }
 
 func (b *together) Open(i int) (backends.Device, error) {
-	d := &togetherDevice{}
+	d := &togetherDevice{levels: b.levels}
 	for _, one := range b.of {
 		opened, err := one.Open(i)
 		if err != nil {
@@ -57,6 +66,7 @@ func (b *together) Open(i int) (backends.Device, error) {
 type togetherDevice struct {
 	backends.Device
 	of     []backends.Device
+	levels []jit.Level
 	mu     sync.Mutex
 	memory []backends.Memory
 }
@@ -167,7 +177,7 @@ func (s *togetherStream) Launch(k backends.Kernel, l *backends.Launch) (t backen
 		if first == nil {
 			first = after
 		} else if err := first.differs(after, places, l); err != nil {
-			return t, fmt.Errorf("%v leaves something else than %v: %w", levels[which], levels[s.launches%len(s.of)], err)
+			return t, fmt.Errorf("%v leaves something else than %v: %w", s.d.levels[which], s.d.levels[s.launches%len(s.of)], err)
 		}
 	}
 	if len(faults) > 0 && len(faults) < len(s.of) {
@@ -186,16 +196,21 @@ func (s *togetherStream) Launch(k backends.Kernel, l *backends.Launch) (t backen
 	return t, err
 }
 
-// places are the memory that a launch's slots lie in, with what is around them.
+// places are the memory that a launch's slots lie in: what the device made with what is around them, else the slot.
 func (s *togetherStream) places(l *backends.Launch) (all []place) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	for _, m := range s.d.memory {
-		for _, v := range l.Slots {
-			if v.Addr >= m.Addr && v.Addr < m.Addr+uintptr(m.Bytes) {
-				all = append(all, place{hostmem.Bytes(m.Addr, m.Bytes), v.Type, int(v.Addr-m.Addr) % v.Type.Size()})
-				break
+	done := map[uintptr]bool{}
+	for _, v := range l.Slots {
+		m := backends.Memory{Addr: v.Addr, Bytes: v.Bytes}
+		for _, made := range s.d.memory {
+			if v.Addr >= made.Addr && v.Addr < made.Addr+uintptr(made.Bytes) {
+				m = made
 			}
+		}
+		if m.Bytes > 0 && !done[m.Addr] {
+			done[m.Addr] = true
+			all = append(all, place{hostmem.Bytes(m.Addr, m.Bytes), v.Type, int(v.Addr-m.Addr) % v.Type.Size()})
 		}
 	}
 	return all
