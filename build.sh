@@ -286,7 +286,7 @@ test_gpu() {
   esac
 }
 
-# Compares random programs with the interpreter: 8,000 by each engine of the CPU that this machine has.
+# Compares random programs with the interpreter: 16,000, by all engines of the CPU that this machine has together.
 random_programs() {
   go test -vet=off ./backends/cpu -run 'TestTogether/(random|limits)' -v -timeout 30m -args -programs 16000 | tee "$STEP_TMP/log"
   grep -q 'no difference' "$STEP_TMP/log" || fail "no random program ran"

@@ -85,6 +85,11 @@ func (s *sequenceOf) add(kind codeKind, of tile, c *mem.Code, a *args) error {
 	if of.packs {
 		a.dst += tiles * a.dstStep
 	}
+	if kind == multiplies {
+		for i := range of.lists() {
+			a.next[i].at += tiles * a.next[i].tile
+		}
+	}
 	a.tiles = 0
 	return nil
 }

@@ -409,7 +409,7 @@ func (g *maker) round(u int) {
 	if s.packsA {
 		g.packColumn()
 	}
-	if s.rows == 1 && s.t.float() {
+	if s.rows == 1 && s.t.float() && !s.packs {
 		g.broadcast(g.temp(0), g.element(0, u))
 		for v := range s.cols {
 			from := x86.At(regB, int32(v*g.m.bytes))
