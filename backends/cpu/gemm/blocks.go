@@ -28,7 +28,7 @@ const (
 	// Products of few steps of k, and how tall their tiles are.
 	shallow, shallowRows = 16, 6
 	// Of A's rows in a tile, what an L1 holds; of deep products, rows of a tile, and from so many such on.
-	panelBytes = 32 << 10
+	nearBytes  = 32 << 10
 	deepRows   = 8
 	deepPanels = 7
 	// Rows of B that are fetched ahead of those that the first panel packs.
@@ -356,7 +356,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 						panelAt, packsA := uintptr(0), false // of a packed panel
 						if plan.packA {
 							panelAt = w.rooms[roomA].Addr + uintptr((q-ic)%plan.panelsKept*plan.panelBytes)
-							if packsA = jc == jo && kc > 0 && !plan.along; packsA {
+							if packsA = jc == jo && !plan.along; packsA {
 								w.aDst, w.aDstStep = panelAt, uintptr(plan.aStep)
 							} else {
 								w.a, w.aStep = panelAt, uintptr(plan.aStep)

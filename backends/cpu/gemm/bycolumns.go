@@ -34,30 +34,24 @@ func (g *maker) finishByColumns() {
 			g.MovImm(x86.RAX, 1<<rows-1)
 			g.Emit(x86.KFromQ, x86.Inst{VL: 16, D: 1, B: x86.RAX})
 		}
+		var spare []x86.Reg // of the rows above, and beyond the sums
+		for r := range x86.Reg(g.m.registers()) {
+			if r < g.sum(top, 0) || r >= g.sum(g.s.rows, 0) {
+				spare = append(spare, r)
+			}
+		}
+		none, temp, beta := spare[:lanes-rows], spare[lanes-rows], spare[lanes-rows+1]
 		for v := range g.s.cols {
 			var square []x86.Reg
-			used := map[x86.Reg]bool{}
-			for i := range g.s.rows {
-				for u := range g.s.cols {
-					used[g.sum(i, u)] = i >= top+rows || i >= top && u >= v
-				}
-			}
 			for i := range rows {
 				square = append(square, g.sum(top+i, v))
 			}
-			var spare []x86.Reg
-			for r := range x86.Reg(g.m.registers()) {
-				if !used[r] {
-					spare = append(spare, r)
-				}
-			}
-			for _, r := range spare[:lanes-rows] { // no rows, but their places have to be empty
+			for _, r := range none { // nobody stores what comes of it, but of any bits that might take long
 				g.clear(r)
 				square = append(square, r)
 			}
-			spare = spare[lanes-rows:]
-			columns, free := g.transposed(square, spare[0])
-			g.follow(columns, free, spare[1], g.eachColumn(columns, v, top, masked))
+			columns, free := g.transposed(square, temp)
+			g.follow(columns, free, beta, g.eachColumn(columns, v, top, masked))
 		}
 	}
 	if g.s.rows%lanes > 0 {

@@ -32,9 +32,9 @@
 //
 //	micro.go     the micro-kernel, for any number of rows and vectors
 //	pack.go      what is packed of A and B
+//	copy.go      its code: copies and transpositions
 //	machine.go   the vectors and registers that there are
 //	bycolumns.go what a tile does whose result lies by columns
-//	copy.go      its code: copies and transpositions
 //	rows.go      the kernel for up to six columns (matvec by rows, few rows times a
 //	             transposed matrix): squares are transposed in registers; rows go side
 //	             by side as an L1 has places for them, also fewer than a vector holds, and

@@ -72,9 +72,9 @@ type args struct {
 	srcNext        uintptr
 	srcStep        uintptr
 	dstStep, count uintptr
-	aDst, aDstStep uintptr
-	fetched        int64
-	wide           int64 // of outer: bytes of a row
+	aDst, aDstStep uintptr // of packsA
+	fetched        int64   // how many steps are left when all of the result is fetched
+	wide           int64   // of outer: bytes of a row
 }
 
 // What a micro-kernel does with its sums.

@@ -88,7 +88,7 @@ func (p *product) rowsOfTile(high, cols int64) int64 {
 // them meet what is packed of B that it pays to have it hold them: then tiles are less tall, and wider.
 func (p *product) isDeep(high, cols int64) bool {
 	m := p.lib.m
-	return m.evex && p.t.float() && min(p.k, chunk)*p.t.size()*m.tallest(p.t, 2) > panelBytes && high >= deepPanels*deepRows && (cols == 3 || cols > 4)
+	return m.evex && p.t.float() && min(p.k, chunk)*p.t.size()*m.tallest(p.t, 2) > nearBytes && high >= deepPanels*deepRows && (cols == 3 || cols > 4)
 }
 
 // leaves reports whether sums wait elsewhere than where the result goes.
