@@ -67,6 +67,12 @@ func randomMatrix(r *rand.Rand, h *host, t isa.Type, batch []int64, rows, cols i
 		wide[n-1] = (wide[n-1] + page) / page * page
 		l = kernels.Packed(t, wide...)
 		l.Shape = shape
+	case 7: // transposed, of every other element
+		wide := append([]int64(nil), shape...)
+		wide[n-1], wide[n-2] = 2*shape[n-2], shape[n-1]
+		l = kernels.Packed(t, wide...)
+		l.Shape = shape
+		l.Stride[n-1], l.Stride[n-2] = l.Stride[n-2], 2
 	}
 	last := int64(1)
 	for i, d := range shape {

@@ -425,6 +425,9 @@ func TestProductsOfOtherTypes(t *testing.T) {
 				}
 				c.check(t, r, oracle, b)
 			}
+			// Results of half a number's width that lie a number apart, as columns of numbers would:
+			productCase{t: typ, m: 20, n: 37, k: 3000, howC: 7, alpha: 1}.check(t, r, oracle, b)
+			productCase{t: typ, m: 37, n: 20, k: 3000, howA: 1, howB: 1, howC: 7, alpha: 1}.check(t, r, oracle, b)
 			for how := range 2 { // rows, and columns, that vectors of are widened
 				productCase{t: typ, m: 20, n: 1, k: 530, howA: how, alpha: 1}.check(t, r, oracle, b)
 				productCase{t: typ, m: 3, n: 37, k: 70, howB: how, alpha: 1}.check(t, r, oracle, b)
