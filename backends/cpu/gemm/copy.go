@@ -70,8 +70,8 @@ func (g *maker) fetch() {
 	g.Load(x86.W64, regDstSt, argDstSt)
 }
 
-// square is the side of the squares that transposer works in, 32 bytes; with vectors of 64 bytes of those where
-// there are enough rows and columns, so that a line is read once.
+// square is the side of the squares that are transposed, 32 bytes; transposer does those of 64 bytes too, for
+// vectors of as many, where there are enough rows and columns: so a line is read once.
 func square(t number) int64 { return 32 / t.size() }
 
 // transposer transposes squares, of as many vectors of 32 bytes as the tile has columns: so many as tiles says

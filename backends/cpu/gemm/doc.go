@@ -106,7 +106,8 @@
 // of 3 by 3 takes 5 ns so; what Go did for each took 120.
 //
 // Sums of chunks wait in C, also where it lies by columns: a tile then transposes them in registers
-// (AVX-512; by way of scratch in AVX2). Where C is read at the end, or is of another type, they wait in scratch.
+// (of 64 bytes; narrower ones go by way of scratch). Where C is read at the end, or is of another type, they
+// wait in scratch.
 //
 // bf16 and integers of up to 16 bits are multiplied by units where there are some, bf16 in
 // their order, with blocks of their own (panels.go). f16, and bf16 elsewhere, are packed as
