@@ -14,18 +14,21 @@ import (
 )
 
 // productsOnTheBrink has products of shapes m, n, k whose matrices end, or begin, where nobody may
-// touch what is beside them, A and B as they stand and transposed.
-func productsOnTheBrink(t *testing.T, b *bench, r *rand.Rand, typ isa.Type, shapes [][3]int64) {
+// touch what is beside them, A and B as they stand and transposed, and in more ways the result too.
+func productsOnTheBrink(t *testing.T, b *bench, r *rand.Rand, typ isa.Type, ways int, shapes [][3]int64) {
 	for _, s := range shapes {
-		for how := range 8 {
-			x, y := kernels.Packed(typ, s[0], s[2]), kernels.Packed(typ, s[2], s[1])
+		for how := range ways {
+			x, y, z := kernels.Packed(typ, s[0], s[2]), kernels.Packed(typ, s[2], s[1]), kernels.Packed(typ, s[0], s[1])
 			if how&1 != 0 {
 				y.Stride[0], y.Stride[1] = 1, s[2]
 			}
 			if how&4 != 0 {
 				x.Stride[0], x.Stride[1] = 1, s[0]
 			}
-			plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, kernels.Packed(typ, s[0], s[1])})
+			if how&8 != 0 {
+				z.Stride[0], z.Stride[1] = 1, s[0]
+			}
+			plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, z})
 			require.NoError(t, err)
 			onTheBrink(t, b, r, plan, typ, how&2 != 0, fmt.Sprint(typ, s, how), s[0]*s[2], s[2]*s[1], s[0]*s[1])
 		}
@@ -37,7 +40,7 @@ func TestFewRowsAtTheEndOfMemory(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
 		r := rand.New(rand.NewPCG(45, 46))
 		for _, typ := range []isa.Type{isa.F32, isa.F64} {
-			productsOnTheBrink(t, b, r, typ, [][3]int64{{1, 3, 300}, {3, 1, 513}, {5, 2, 1030}, {7, 6, 1024}, {6, 3, 2049}, {9, 1, 1100},
+			productsOnTheBrink(t, b, r, typ, 8, [][3]int64{{1, 3, 300}, {3, 1, 513}, {5, 2, 1030}, {7, 6, 1024}, {6, 3, 2049}, {9, 1, 1100},
 				{24, 2, 1024}, {1, 300, 1030}, {1500, 3, 2}, {3, 1501, 5}})
 		}
 	})
@@ -47,6 +50,16 @@ func TestFewRowsAtTheEndOfMemory(t *testing.T) {
 func TestUnitsAtTheEndOfMemory(t *testing.T) {
 	eachUnits(t, 1, func(t *testing.T, b *bench) {
 		r := rand.New(rand.NewPCG(47, 48))
-		productsOnTheBrink(t, b, r, isa.BF16, [][3]int64{{17, 1, 64}, {45, 3, 700}, {30, 7, 33}, {1, 1000, 600}, {9, 35, 100}, {33, 50, 31}})
+		productsOnTheBrink(t, b, r, isa.BF16, 8, [][3]int64{{17, 1, 64}, {45, 3, 700}, {30, 7, 33}, {1, 1000, 600}, {9, 35, 100}, {33, 50, 31}})
+	})
+}
+
+// TestTilesAtTheEndOfMemory: nor are those of a panel of columns that is packed, of a square that is
+// transposed on the way, or of a result that lies by columns.
+func TestTilesAtTheEndOfMemory(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
+		r := rand.New(rand.NewPCG(49, 50))
+		productsOnTheBrink(t, b, r, isa.F32, 16, [][3]int64{{1027, 70, 20}, {17, 35, 33}, {30, 71, 18}, {5, 33, 40}})
+		productsOnTheBrink(t, b, r, isa.F64, 16, [][3]int64{{513, 52, 20}, {9, 19, 33}, {29, 39, 17}, {3, 34, 40}})
 	})
 }
