@@ -420,6 +420,8 @@ func TestColumns(t *testing.T) {
 		{all[:1], isa.I8, isa.I64, 2, 150, 4096},
 		{all[2:], isa.BF16, isa.BF16, 1, 63, 2048},
 		{all[2:3], isa.F64, isa.F64, 1, 17*64 + 5, 512},
+		{all[3:], isa.BF16, isa.BF16, 2, 128, 2048}, // two lanes a column, whose sums are of another type than the result
+		{all[:1], isa.I8, isa.I8, 2, 65, 4096},
 	} {
 		for _, op := range c.ops {
 			if number++; brief.Skips(number, 3) {
