@@ -68,3 +68,36 @@ func TestPiecesArePackedInPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestSquaresAreOfTheMachinesVectors: only where vectors have 64 bytes is a square made of those. A machine that
+// has them runs the other code as well, of one that does not have them each product would be the last.
+func TestSquaresAreOfTheMachinesVectors(t *testing.T) {
+	const side, apart = 40, 40 * 8
+	for _, m := range []machine{{false, 32}, {true, 32}, {true, 64}} {
+		level := jit.AVX2
+		if m.evex {
+			level = jit.AVX512
+		}
+		if err := jit.Available(level); err != nil {
+			continue
+		}
+		for _, typ := range []number{f32, f64} {
+			src, dst := make([]byte, side*apart), make([]byte, side*apart)
+			w := takeWorker(workers.Seat{}, nil)
+			w.p = &product{lib: newLibrary(m), t: typ}
+			if !w.squares(uintptr(unsafe.Pointer(&dst[0])), apart, uintptr(unsafe.Pointer(&src[0])), apart, side, side) || w.err != nil {
+				t.Fatalf("%+v, type %d: no squares: %v", m, typ, w.err)
+			}
+			for cols := range maxCols + 1 {
+				made := w.p.lib.made[transposes][typ].Load()[0][cols][0].Load() != nil
+				if want := cols == 1 && m.bytes < 64 || cols == 2 && m.bytes == 64; made != want {
+					t.Errorf("%+v, type %d: squares of %d vectors of 32 bytes: %v, to be %v", m, typ, cols, made, want)
+				}
+			}
+			w.p = nil
+			giveWorker(workers.Seat{}, w)
+			runtime.KeepAlive(src)
+			runtime.KeepAlive(dst)
+		}
+	}
+}
