@@ -411,6 +411,19 @@ func TestProductsOfPages(t *testing.T) {
 	})
 }
 
+// TestResultsByColumns has products that are done as the transposed ones, A and B being so: tiles of squares that
+// are whole and that are not, of one row and of one column, whose results lie by columns, and are read or not.
+func TestResultsByColumns(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(51, 52))
+		for i, s := range [][3]int64{{9, 31, 16}, {33, 183, 190}, {50, 29, 64}, {17, 16, 33}, {41, 57, 520}, {96, 24, 120}} {
+			for j, typ := range []isa.Type{isa.F32, isa.F64, isa.I32, isa.I64} {
+				productCase{t: typ, m: s[0], n: s[1], k: s[2], howA: 1, howB: 1, alpha: 1, beta: float64((i + j) & 1)}.check(t, r, oracle, b)
+			}
+		}
+	})
+}
+
 // TestProductsOfOtherTypes has what is converted on the way.
 func TestProductsOfOtherTypes(t *testing.T) {
 	brief.Alone(t)
