@@ -403,8 +403,9 @@ func TestProductsOfPages(t *testing.T) {
 			productCase{t: isa.F64, m: 3, n: 70, k: 256, howA: how & 1, howB: how >> 1, alpha: -2.5}.check(t, r, oracle, b)
 			productCase{t: isa.F32, m: 11, n: 70, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b) // of which some are entered
 		}
-		productCase{t: isa.F64, m: 512, n: 40, k: 20, howA: 1, alpha: 1}.check(t, r, oracle, b) // entered, its columns packed
-		for _, k := range []int64{20, 600} {                                                    // B's rows, of a vector: tiles are as tall as can be
+		productCase{t: isa.F64, m: 512, n: 40, k: 20, howA: 1, alpha: 1}.check(t, r, oracle, b)       // entered, its columns packed
+		productCase{t: isa.F32, m: 74*14 + 1, n: 70, k: 20, howA: 1, alpha: 1}.check(t, r, oracle, b) // and the last panel has one row
+		for _, k := range []int64{20, 600} {                                                          // B's rows, of a vector: tiles are as tall as can be
 			productCase{t: isa.F32, m: 112, n: 15, k: k, howB: 6, alpha: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F64, m: 112, n: 8, k: k, howB: 6, howC: 3, alpha: 1, beta: 0.75}.check(t, r, oracle, b)
 		}
@@ -420,6 +421,9 @@ func TestResultsByColumns(t *testing.T) {
 			for j, typ := range []isa.Type{isa.F32, isa.F64, isa.I32, isa.I64} {
 				productCase{t: typ, m: s[0], n: s[1], k: s[2], howA: 1, howB: 1, alpha: 1, beta: float64((i + j) & 1)}.check(t, r, oracle, b)
 			}
+		}
+		for i, s := range [][3]int64{{200, 17, 60}, {100, 9, 60}} { // rows of B, pages apart, are columns that are packed
+			productCase{t: []isa.Type{isa.F32, isa.F64}[i], m: s[0], n: s[1], k: s[2], howA: 1, howB: 6, alpha: 1, beta: 1}.check(t, r, oracle, b)
 		}
 	})
 }
