@@ -237,7 +237,8 @@ type cut struct {
 // cutOf is how the product before was cut, whose sizes and strides these are, for so many threads
 // and tasks: to find it takes longer than the smallest of these products.
 type cutOf struct {
-	sizes [11]int64
+	sizes     [11]int64
+	byColumns bool // tiles are then less wide, or not, of the same sizes: it depends on what follows the sums
 	cut
 }
 
@@ -248,7 +249,8 @@ type cutOf struct {
 func (r *launch) balance(h *shape, threads, want, tile, unit int64) (shares bool) {
 	p := &r.first
 	sizes := [...]int64{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.crs, p.ccs, threads, want}
-	if r.before.sizes == sizes {
+	byColumns := p.byColumns()
+	if r.before.sizes == sizes && r.before.byColumns == byColumns {
 		r.wide, r.high = r.before.wide, r.before.high
 		return r.before.shares
 	}
@@ -284,7 +286,7 @@ func (r *launch) balance(h *shape, threads, want, tile, unit int64) (shares bool
 			}
 		}
 	}
-	r.before = cutOf{sizes, found}
+	r.before = cutOf{sizes, byColumns, found}
 	r.wide, r.high = found.wide, found.high
 	return found.shares
 }
