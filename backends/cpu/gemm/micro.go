@@ -423,7 +423,7 @@ func (g *maker) round(u int) {
 	} else {
 		for v := range s.cols {
 			g.load(g.row(v), x86.At(regB, int32(v*g.m.bytes)), g.last(v))
-			if s.t == f64 && s.rows == deepRows && !s.packs { // no L1 holds what a tile needs of B
+			if s.t == f64 && s.rows == deepRows && g.m.evex && !s.packs && !g.stream { // no L1 holds what a tile needs of B
 				g.Prefetch(x86.Mem{Base: regB, Index: regBStep, Scale: 8, Disp: int32(v * g.m.bytes)})
 			}
 			if s.packs {
