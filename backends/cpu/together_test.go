@@ -185,8 +185,8 @@ func (s *togetherStream) Launch(k backends.Kernel, l *backends.Launch) (t backen
 	}
 	if faults = slices.Compact(faults); len(faults) > 1 {
 		last := save(places, l)
-		before.restore(places, l)
 		for _, f := range faults {
+			before.restore(places, l) // or it would begin with what the run before left
 			if !seen(k.(*togetherKernel).unit, l, f) {
 				return t, fmt.Errorf("fault %v, which asked for %+v, is none of interp's", &f, f.Asked)
 			}
