@@ -222,8 +222,6 @@ def build_library(toolchain: Toolchain, folder: Path, *tags: str) -> Path:
     # A GOOS or GOARCH left over from another build would make a library that this Python can't load.
     environment = {k: v for k, v in os.environ.items() if k not in ("GOOS", "GOARCH")}
     environment.update(toolchain.environment)
-    # Where in a line C's functions begin else depends on Go's code, and a call takes up to a ninth longer or less.
-    environment["CGO_CFLAGS"] = f"{environment.get('CGO_CFLAGS', '-O2 -g')} -falign-functions=64"
     done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     (ROOT / "-.o").unlink(missing_ok=True)  # zig's stray output
     if done.returncode:

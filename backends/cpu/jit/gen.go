@@ -55,7 +55,8 @@ type shape struct {
 	single uint64
 	stream bool // results go past the caches
 	halved bool // with vectors of half the length
-	pages  bool // pages that it will come to are asked for, and rows of the next segment
+	pages  bool // pages that it will come to are asked for, and rows of the next segment …
+	near   bool // … into the nearest cache
 	far    bool // what it goes through is in no near cache: see goesFar
 	head   bool // lanes up to a line of the first result are done first
 	// block is 0 where lanes are taken as they come. Else the code is for blocks

@@ -52,14 +52,14 @@ func TestWhatGoesInOrder(t *testing.T) {
 	}
 }
 
-// Launches ask for pages that go through manyPages, by bytes readPages, or more, and do not compute for longer than that takes.
+// Launches ask for pages that go through manyPages, by bytes farPages, or more, and do not compute for longer than that takes.
 func TestWhoAsksForPages(t *testing.T) {
 	index := "program p\nslot a f32\nslot b f32\nslot c f32\n  ldg.f32 x, a[index]\n  ldg.f32 y, b[index]\n  add.f32 x, x, y\n%s  stg.f32 x, c[index]\n  exit\n"
 	bytes := "program p\nslot a f32\nslot b f32\nslot c f32\nblock 256\n  sreg lane, global_lane\n  mul.u64 at, lane, 4\n  ldg.f32 x, a[at]\n  ldg.f32 y, b[at]\n  add.f32 x, x, y\n%s  stg.f32 x, c[at]\n  exit\n"
 	long := "  loop 500, done\n  mul.f32 x, x, y\n  add.f32 x, x, y\ndone:\n"
 	const (
 		third = manyPages / 12 // lanes whose three elements have so many bytes
-		read  = (readPages/12 + 255) &^ 255
+		read  = (farPages/12 + 255) &^ 255
 	)
 	for name, c := range map[string]struct {
 		text, more string
