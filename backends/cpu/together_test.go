@@ -26,7 +26,7 @@ import (
 //	go test ./backends/cpu -run 'TestTogether/(random|affine|limits)' -args -programs 1000000
 func TestTogether(t *testing.T) {
 	if n, _ := conformance.Seeds(0); n == 0 {
-		t.Skip("without -programs TestConformance has each engine alone")
+		t.Skip("-programs is missing: TestConformance has each engine alone")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a sixth of the time goes into collecting what programs leave, else a third
 	all := new(together)

@@ -25,7 +25,7 @@ const (
 	pageAhead = 16 << 10
 	pageBytes = 4 << 10
 	manyPages = 12 << 20 // bytes of a launch's memory, from which on there are so many pages: a Zen 4 knows 3,072
-	farPages  = 16 << 20 // … from which on they lie beyond the third cache, or almost; and of loops, of which sums of columns of 13 MB lose a twentieth by it
+	farPages  = 16 << 20 // … beyond which to have them in the nearest cache costs; loops ask from there on, as sums of columns of 13 MB lose a twentieth by it
 )
 
 // asksPages reports whether a launch goes through so much memory, and does not compute for longer
