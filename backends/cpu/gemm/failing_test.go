@@ -116,9 +116,9 @@ func TestMemoryFails(t *testing.T) {
 		without bool // one that is missing takes no more than time
 	}{
 		"blocks":                   {layouts: turned(matrices(isa.F32, 40, 70, 1030), 0, 1), beta: 1},
-		"blocks that are shared":   {layouts: turned(matrices(isa.F32, 170, 300, 530), 1), threads: 3, without: true},
+		"blocks that are shared":   {layouts: turned(matrices(isa.F32, 400, 700, 1030), 1), threads: 3, without: true},
 		"f16":                      {layouts: turned(matrices(isa.F16, 40, 40, 600), 1), beta: 1},
-		"f16 by threads":           {layouts: turned(matrices(isa.F16, 170, 300, 530), 0), beta: 1, threads: 3, without: true},
+		"f16 by threads":           {layouts: turned(matrices(isa.F16, 400, 700, 1030), 0), beta: 1, threads: 3, without: true},
 		"rows":                     {layouts: turned(matrices(isa.F32, 3, 64, 600), 0, 1), beta: 1},
 		"long sums":                {layouts: turned(matrices(isa.F32, 2, 2, 4099), 1)},
 		"rows as they lie":         {layouts: matrices(isa.F32, 3, 1000, 600)},
