@@ -220,16 +220,16 @@ func (r *launch) share(threads, want int64) bool {
 // costs: then who is slow holds up nobody.
 const longShare = 500e3
 
-// What tasks of small products take beside their steps, in nanoseconds: a step, as if it were of so many
-// rows more; a byte of A that is read, one that is packed by who needs it, and one that is packed for
-// others; to meet those others; and what part of a task some begin late. Fitted to 900 cuts of 22 products
-// by 2 to 16 threads of a Xeon with a mesh, by least squares of logarithms.
+// What tasks of small products take beside their steps, in nanoseconds: a tile's step, as if it were of so
+// many rows and vectors more; a byte that is packed by who needs it, and one that is packed for others; to
+// meet those; and what part of a task some begin late. Chosen so that of the cuts of 14 products which 4, 8
+// and 16 threads of a Xeon with a mesh did, 8756 in all, those that are taken are near the quickest.
 const (
 	rowsOfStep        = 2.5
-	readNanoseconds   = 0.016
+	vectorsOfStep     = 2
 	packNanoseconds   = 0.03
 	sharedNanoseconds = 0.15
-	shareNanoseconds  = 11.5e3
+	shareNanoseconds  = 8e3
 	lateTasks         = 0.2
 )
 
@@ -265,8 +265,9 @@ func (r *launch) balance(h *shape, threads, want, tile, unit int64) (shares bool
 	cost := func(c cut) float64 {
 		across, high, wide := ceil(p.n, c.wide), min(c.high, p.m), min(c.wide, p.n)
 		rows := p.rowsOfTile(high, ceil(c.wide, vector))
-		task := float64(ceil(high, rows)) * p.tileNanoseconds(rows, wide) * (1 + rowsOfStep/float64(rows))
-		task += readNanoseconds * float64(high*p.k*p.t.size())
+		cols := ceil(wide, vector)
+		tiles := ceil(cols, min(int64(p.lib.m.widest(p.t, int(rows))), cols))
+		task := float64(ceil(high, rows)) * p.tileNanoseconds(rows, wide) * (1 + rowsOfStep/float64(rows) + vectorsOfStep*float64(tiles)/float64(cols))
 		rounds := float64(ceil(across*ceil(p.m, c.high), threads))
 		ns := (rounds + lateTasks) * task
 		bytes := float64(wide * p.k * p.t.size())
