@@ -44,6 +44,7 @@
 //	view.go     how slots lie in memory
 //	hoist.go    what is the same in all lanes, once
 //	head.go     lanes up to where a line of the first result begins, and what all lanes store
+//	downwards.go  lanes from the last to the first, where loads would wait for stores
 //	run.go      launches, in chunks and calls
 //	direct.go   launches for others to enter
 //	share.go    other packages' machine code; enter_*.go: what the processor

@@ -426,6 +426,8 @@ func (g *gen) function() {
 	g.once = false
 	if g.shape.block > 0 {
 		g.blockLoop()
+	} else if pairs := g.alikes(); len(pairs) > 0 {
+		g.bothWays(g.unrolling(), pairs, g.body)
 	} else {
 		g.groups(g.unrolling(), g.body)
 	}
