@@ -56,7 +56,7 @@ func (p *program) moving() bool {
 		case n.Op != ir.Op(isa.LDP): // which is done once
 			others++
 		}
-		if op := n.Op.Inst(); several[op] && !(op == isa.DIV && n.Type.Float()) || op == isa.MUL && size == 1 {
+		if op := n.Op.Inst(); several[op] && !(op == isa.DIV && n.Type.Float()) {
 			return false
 		}
 		for _, v := range n.Results {

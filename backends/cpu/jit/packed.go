@@ -276,9 +276,8 @@ func (g *gen) narrowProduct(size int, a, b vreg) vreg {
 		return g.op2(x86.MulLW, 2, a, b)
 	}
 	low := g.number(2, 0x00ff)
-	even := g.and(1, g.op2(x86.MulLW, 1, a, b), low)
 	odd := g.op2(x86.MulLW, 1, g.op1Imm(x86.SrlW, 1, a, 8), g.andNot(1, low, b))
-	return g.or(1, even, odd)
+	return g.andOr(1, g.op2(x86.MulLW, 1, a, b), low, odd)
 }
 
 // partial reports whether a group's elements of a size fill less than a register.
