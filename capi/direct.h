@@ -29,9 +29,10 @@ static inline uint64_t hologram_words_hash(const uint64_t *words, int n) {
 
 /* Whether words are the same. They are few: memcmp takes as long before it begins. */
 static inline bool hologram_words_alike(const uint64_t *a, const uint64_t *b, int n) {
-  uint64_t differ = 0;
-  for (int i = 0; i < n; i++) differ |= a[i] ^ b[i];
-  return !differ;
+  for (int i = 0; i < n; i++) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
 }
 
 /* A gate's turn, as core has it. */
