@@ -71,7 +71,7 @@ func long(v *ir.Value) bool { return v.Type.Numeric() && v.Type.Size() == 8 }
 // narrow are the lanes and what depends on them, of groups for numbers of 64 bits.
 type narrow struct {
 	lanes  int
-	consts map[poolKey]vreg
+	consts map[numberKey]vreg
 	full   vreg
 }
 
@@ -79,7 +79,7 @@ type narrow struct {
 func (g *gen) narrow() *narrow {
 	lanes := g.lanes
 	g.lanes = g.t.bytes / 8
-	in := &narrow{g.lanes, map[poolKey]vreg{}, g.allLanes()}
+	in := &narrow{g.lanes, map[numberKey]vreg{}, g.allLanes()}
 	g.lanes = lanes
 	return in
 }

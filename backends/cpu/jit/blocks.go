@@ -292,7 +292,7 @@ func (p *program) blockShape(s shape, t *target, lanes int, whole bool) shape {
 func (g *gen) forBlocks() {
 	g.lin = g.p.blocks.lin
 	g.heads = make([]vreg, g.p.fn.NumValues)
-	g.steps = map[poolKey]x86.Label{}
+	g.steps = map[numberKey]x86.Label{}
 	g.places, g.begins, g.flags = map[*ir.Node]vreg{}, map[*ir.Node]vreg{}, map[*ir.Node]int32{}
 	g.combs = map[[2]int]*comb{}
 	g.sides, g.weaves = map[*ir.Node]*sides{}, map[[2]int]*weave{}

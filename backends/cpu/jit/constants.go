@@ -7,6 +7,12 @@ import (
 
 // Numbers that all lanes have, and how they are kept in registers.
 
+// numberKey is a number's bits, and bytes: what it is found by.
+type numberKey struct {
+	bits uint64
+	size uint8
+}
+
 // constant is a register that holds a cell in all lanes.
 func (g *gen) constant(t isa.Type, cell uint64) vreg {
 	if t == isa.Pred {
@@ -29,7 +35,7 @@ func (g *gen) number(size int, bits uint64) vreg {
 	if size == 4 {
 		bits &= 1<<32 - 1
 	}
-	key := poolKey{bits, uint8(size)}
+	key := numberKey{bits, uint8(size)}
 	if r, ok := g.consts[key]; ok {
 		return r
 	}

@@ -22,8 +22,7 @@ type encoder struct {
 	*unit
 	t      *target
 	lay    *layout
-	pool   map[poolKey]x86.Label
-	data   []poolKey // in the order of their labels
+	data   []*vinfo // the constants that have places, in the order of these
 	tables []table
 	aside  []aside
 }
@@ -38,11 +37,6 @@ type aside struct {
 // later puts code of an instruction aside.
 func (e *encoder) later(in *inst, emit func()) { e.aside = append(e.aside, aside{in.src, emit}) }
 
-type poolKey struct {
-	bits uint64
-	size uint8
-}
-
 // table is constant data of the program.
 type table struct {
 	label x86.Label
@@ -51,14 +45,11 @@ type table struct {
 
 // constant returns the place of a constant in the pool.
 func (e *encoder) constant(x *vinfo) x86.Mem {
-	key := poolKey{x.bits, x.size}
-	l, ok := e.pool[key]
-	if !ok {
-		l = e.NewLabel()
-		e.pool[key] = l
-		e.data = append(e.data, key)
+	if x.pooled == 0 {
+		x.pooled = e.NewLabel()
+		e.data = append(e.data, x)
 	}
-	return x86.Mem{Label: l}
+	return x86.Mem{Label: x.pooled}
 }
 
 func (e *encoder) place(x *vinfo) x86.Mem {
@@ -392,20 +383,20 @@ func (e *encoder) move(d, s x86.Reg, vl int) {
 // finish puts the constants and tables behind the code.
 func (e *encoder) finish() ([]byte, error) {
 	e.Align(64)
-	for _, k := range e.data {
+	for _, x := range e.data {
 		n := 1
 		if !e.t.evex { // no broadcasts: a constant fills a vector
-			n = e.t.bytes / int(k.size)
+			n = e.t.bytes / int(x.size)
 			e.Align(e.t.bytes)
 		} else {
 			e.Align(8)
 		}
-		e.Bind(e.pool[k])
+		e.Bind(x.pooled)
 		for range n {
-			if k.size == 8 {
-				e.Code = binary.LittleEndian.AppendUint64(e.Code, k.bits)
+			if x.size == 8 {
+				e.Code = binary.LittleEndian.AppendUint64(e.Code, x.bits)
 			} else {
-				e.Code = binary.LittleEndian.AppendUint32(e.Code, uint32(k.bits))
+				e.Code = binary.LittleEndian.AppendUint32(e.Code, uint32(x.bits))
 			}
 		}
 	}

@@ -87,7 +87,7 @@ type gen struct {
 	lo, hi int      // groups that code is written for together
 	lin    []linear // by value ID; nil: nothing is linear
 	heads  []vreg   // by value ID
-	steps  map[poolKey]x86.Label
+	steps  map[numberKey]x86.Label
 	room   int32 // bytes of the frame given to arrays so far
 	places map[*ir.Node]vreg
 	ahead  map[*ir.Node]vreg // of a segment's loads that need no check in its loop
@@ -109,7 +109,7 @@ type gen struct {
 	once   bool            // instructions go to pro
 	rare   bool            // see inst
 	src    int32           // of what is added, see inst
-	consts map[poolKey]vreg
+	consts map[numberKey]vreg
 
 	unmasked map[vreg]vreg // of what was rounded to bf16, the register with its low bits
 	divisors map[divided]divisor
@@ -249,9 +249,9 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code []byte, lay layout, err error) {
 	lay, t = p.lay, t.targetFor(s)
 	room := 3*p.insts + 32 // for most
-	e := &encoder{unit: &unit{info: make([]vinfo, 1, room), code: make([]inst, 0, room)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
+	e := &encoder{unit: &unit{info: make([]vinfo, 1, room), code: make([]inst, 0, room)}, t: t, lay: &lay}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
-		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, unmasked: map[vreg]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
+		shared: make([]vreg, p.fn.NumValues), consts: map[numberKey]vreg{}, unmasked: map[vreg]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
 		g.forBlocks()
 	}

@@ -443,7 +443,7 @@ func (e *encoder) groupHead(head vreg, step int64, group int32) {
 
 // stairs is a table of 0, step, 2·step …
 func (g *gen) stairs(step int64, size int) x86.Label {
-	key := poolKey{uint64(step), uint8(size)}
+	key := numberKey{uint64(step), uint8(size)}
 	l, ok := g.steps[key]
 	if !ok {
 		var b []byte

@@ -22,8 +22,9 @@ type vinfo struct {
 	// A constant comes from the pool, and takes no place where it has no register.
 	constant bool
 	bits     uint64
-	size     uint8 // of a constant: 4 or 8 bytes
-	values   uint8 // how many values it is the register of at a time, from 2 on: several
+	size     uint8     // of a constant: 4 or 8 bytes
+	pooled   x86.Label // its place in the pool, if it has one
+	values   uint8     // how many values it is the register of at a time, from 2 on: several
 
 	start, end int32   // interval, in half instructions; end < 0: never used
 	weight     float64 // how often it is read and written
