@@ -192,13 +192,6 @@ func (g *gen) address(n *ir.Node) vreg {
 	base := p.lay.slots + int32(slotBytes*n.Mem.Slot) + slotBase
 	kept := g.kept[n.Mem.Slot]
 	d := g.newReg(classGPR)
-	finish := func(e *encoder, in *inst) {
-		if r := e.info[in.d].reg; r != x86.None {
-			e.Mov(x86.W64, r, x86.RAX)
-		} else {
-			e.doneGPR(in.d, x86.RAX)
-		}
-	}
 	if step == 0 {
 		g.inner(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
 			stray, done := e.NewLabel(), e.NewLabel()
@@ -210,7 +203,7 @@ func (g *gen) address(n *ir.Node) vreg {
 			e.StoreImm(x86.W64, x86.At(regArgs, buffer), 0)
 			e.Lea(x86.RAX, x86.At(regArgs, buffer))
 			e.Bind(done)
-			finish(e, in)
+			e.putGPR(in.d, x86.RAX)
 		})
 		return d
 	}
@@ -236,7 +229,7 @@ func (g *gen) address(n *ir.Node) vreg {
 			e.MovImm(x86.RAX, uint64(-apart))
 			e.IMul(x86.W64, x86.RAX, regIndex)
 			e.Lea(x86.RAX, x86.Mem{Base: regArgs, Index: x86.RAX, Scale: 1, Disp: buffer - int32(group)*int32(apart)})
-			finish(e, in)
+			e.putGPR(in.d, x86.RAX)
 		}
 		if step != apart {
 			slowly()
@@ -262,15 +255,7 @@ func (g *gen) address(n *ir.Node) vreg {
 		e.Lea(regT, x86.At(regT, int32(count-1)*int32(step)+int32(size)))
 		e.opSlot(x86.CMP, regT, in.k, reach)
 		e.Jcc(x86.A, slow)
-		if in.c != 0 && e.info[in.c].reg != x86.None {
-			r := e.outGPR(in.d, x86.RAX)
-			e.Lea(r, x86.Mem{Base: from, Index: e.info[in.c].reg, Scale: 1, Disp: offset})
-			e.doneGPR(in.d, r)
-		} else {
-			e.Lea(x86.RAX, x86.At(from, offset))
-			e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, base))
-			finish(e, in)
-		}
+		e.placeInSlot(in, from, offset, base)
 		if writes {
 			e.StoreImm(x86.W32, x86.At(regArgs, flag), 0)
 		}
@@ -307,7 +292,7 @@ func (g *gen) placesAhead(s *segment, stray x86.Label) bool {
 		if v := n.Args[n.AddrArgs()-1].Node; v == nil || slices.Contains(s.nodes, v) && !g.early[v] {
 			continue
 		}
-		g.ahead[n] = g.placeAhead(n, head, g.shape.block*n.Type.Size(), stray)
+		g.ahead[n] = g.placeAhead(n, head.reg, 0, g.shape.block*n.Type.Size(), stray)
 	}
 	return len(g.ahead) > 0
 }
@@ -324,23 +309,26 @@ func (e *encoder) noteFirst(n *ir.Node, mask vreg, lanes int, group int32) {
 	e.note(n, isa.FaultAccess, group, true)
 }
 
-// placeAhead is where so many bytes lie from an access's first element on, all of which the
-// slot has: else it goes to stray.
-func (g *gen) placeAhead(n *ir.Node, head operand, bytes int, stray x86.Label) vreg {
-	slot, offset, d := g.p.lay.slots+int32(slotBytes*n.Mem.Slot), int32(n.Mem.Offset), g.newReg(classGPR)
-	g.special(d, head.reg, 0, 0, func(e *encoder, in *inst) {
+// placeAhead is where an access's elements lie from the block's first lane on. The slot has so many bytes from there on,
+// or, if rest is one, the elements of as many lanes as it says from regIndex on: else it goes to stray.
+func (g *gen) placeAhead(n *ir.Node, head, rest vreg, bytes int, stray x86.Label) vreg {
+	slot, offset, size := g.p.lay.slots+int32(slotBytes*n.Mem.Slot), int32(n.Mem.Offset), uint8(n.Type.Size())
+	kept, d := g.kept[n.Mem.Slot], g.newReg(classGPR)
+	g.add(inst{d: d, a: head, b: rest, c: kept.base, k: kept.reach, emit: func(e *encoder, in *inst) {
 		from := e.gpr(in.a, x86.RAX)
-		e.Lea(regT, x86.At(from, offset))
+		first, end := x86.At(from, offset), x86.At(regT, int32(bytes))
+		if in.b != 0 {
+			first.Index, first.Scale = regIndex, size
+			end = x86.Mem{Base: regT, Index: e.gpr(in.b, x86.RCX), Scale: size}
+		}
+		e.Lea(regT, first)
 		e.Test(x86.W64, regT, regT)
 		e.Jcc(x86.S, stray)
-		e.Lea(regT, x86.At(regT, int32(bytes)))
-		e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, slot+slotReach))
+		e.Lea(regT, end)
+		e.opSlot(x86.CMP, regT, in.k, slot+slotReach)
 		e.Jcc(x86.A, stray)
-		r := e.outGPR(in.d, x86.RAX)
-		e.Lea(r, x86.At(from, offset))
-		e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, slot+slotBase))
-		e.doneGPR(in.d, r)
-	})
+		e.placeInSlot(in, from, offset, slot+slotBase)
+	}})
 	return d
 }
 
@@ -366,10 +354,7 @@ func (g *gen) rowsNext(i int) (rows []*mref) {
 		base, offset := g.p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotBase, int32(n.Mem.Offset)+on*int32(size)
 		d := g.newReg(classGPR)
 		g.special(d, head.reg, 0, 0, func(e *encoder, in *inst) {
-			from, r := e.gpr(in.a, x86.RAX), e.outGPR(in.d, x86.RAX)
-			e.Lea(r, x86.At(from, offset))
-			e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, base))
-			e.doneGPR(in.d, r)
+			e.placeInSlot(in, e.gpr(in.a, x86.RAX), offset, base)
 		})
 		rows = append(rows, &mref{base: d, indexed: true, scale: uint8(size)})
 	}

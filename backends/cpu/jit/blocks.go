@@ -386,8 +386,10 @@ func (g *gen) segment(i int) {
 		if ahead {
 			g.jump(done)
 			g.bind(stray)
-			g.ahead, g.next = nil, nil
-			g.blockGroups(1, body)
+			g.way(func() {
+				g.ahead, g.next = nil, nil
+				g.blockGroups(1, body)
+			})
 			g.bind(done)
 		}
 		g.next = nil
@@ -429,8 +431,7 @@ func (g *gen) headsOf(s *segment) {
 			}
 		}
 		if !late[n.Result()] {
-			g.headNode(n)
-			g.early[n] = true
+			g.earlyHead(n)
 		}
 	}
 }

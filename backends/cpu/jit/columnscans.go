@@ -90,7 +90,7 @@ func (g *gen) alongColumns(i, count int, c *columns) {
 	size := g.regSize(scan.t)
 	place := func(n *ir.Node) func(q int) *mref {
 		head, step := g.stepOf(n)
-		base := g.placeAhead(n, head, g.shape.block*int(step), stray)
+		base := g.placeAhead(n, head.reg, 0, g.shape.block*int(step), stray)
 		return func(q int) *mref { return &mref{base: base, disp: int32(q * g.lanes * size)} }
 	}
 	from, to := place(c.load), place(c.store)
@@ -101,11 +101,10 @@ func (g *gen) alongColumns(i, count int, c *columns) {
 	}
 	g.jump(done)
 	g.bind(stray)
-	pages := g.shape.pages
-	g.shape.pages = false // else what comes behind would have heads that are computed here alone: see rowsNext
-	for k := range count {
-		g.segment(i + k)
-	}
-	g.shape.pages = pages
+	g.way(func() {
+		for k := range count {
+			g.segment(i + k)
+		}
+	})
 	g.bind(done)
 }

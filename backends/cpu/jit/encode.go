@@ -151,6 +151,14 @@ func (e *encoder) doneGPR(d vreg, r x86.Reg) {
 	}
 }
 
+// putGPR makes r, in which d was computed for now, what d holds.
+func (e *encoder) putGPR(d vreg, r x86.Reg) {
+	if own := e.outGPR(d, r); own != r {
+		e.Mov(x86.W64, own, r)
+	}
+	e.doneGPR(d, r)
+}
+
 // memory resolves a place in memory; temp serves for a base that has no register.
 func (e *encoder) memory(m *mref, temp x86.Reg) x86.Mem {
 	if m.label != 0 {

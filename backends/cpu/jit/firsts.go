@@ -96,7 +96,7 @@ func (g *gen) firsts(n *ir.Node, counts, limit *ir.Value) {
 			}
 		}
 	}
-	way := func(u int, m vreg) {
+	lanesOf := func(u int, m vreg) {
 		g.u, g.lo, g.hi, g.m = u, u, u+1, m
 		r := n.Regions[0]
 		g.straight(r.Nodes)
@@ -108,40 +108,43 @@ func (g *gen) firsts(n *ir.Node, counts, limit *ir.Value) {
 	for u := lo; u < hi; u++ {
 		masked[u] = g.asm.NewLabel()
 	}
-	rest := g.lanesBelow(counts, limit)
-	ahead := g.ahead
-	early := g.placesOfFirsts(n.Regions[0], rest, masked[lo])
-	lanes := int32(g.lanes)
-	for u := lo; u < hi; u++ {
-		g.special(0, rest, 0, 0, func(e *encoder, in *inst) {
-			e.OpImm(x86.CMP, x86.W64, e.gpr(in.a, x86.RAX), int32(u+1)*lanes)
-			e.Jcc(x86.L, masked[u])
+	rest, lanes := g.lanesBelow(counts, limit), int32(g.lanes)
+	g.way(func() {
+		for _, n := range n.Regions[0].Nodes { // all of them: from the first load on it may go to masked
+			if g.headOf(n) != nil {
+				g.earlyHead(n)
+			}
+		}
+		g.way(func() {
+			g.placesOfFirsts(n.Regions[0], rest, masked[lo])
+			for u := lo; u < hi; u++ {
+				g.special(0, rest, 0, 0, func(e *encoder, in *inst) {
+					e.OpImm(x86.CMP, x86.W64, e.gpr(in.a, x86.RAX), int32(u+1)*lanes)
+					e.Jcc(x86.L, masked[u])
+				})
+				lanesOf(u, 0)
+			}
+			g.jump(done)
 		})
-		way(u, 0)
-	}
-	g.jump(done)
-	g.ahead = ahead
-	rare := g.rare
-	g.rare = true
-	for u := lo; u < hi; u++ {
-		g.bind(masked[u])
-		g.special(0, rest, 0, 0, func(e *encoder, in *inst) {
-			e.OpImm(x86.CMP, x86.W64, e.gpr(in.a, x86.RAX), int32(u)*lanes)
-			e.Jcc(x86.LE, done)
-		})
-		way(u, g.firstLanes(rest, 0, func(e *encoder) {
-			e.loadOperand(x86.RAX, operand{reg: rest})
-			e.OpImm(x86.SUB, x86.W64, x86.RAX, int32(u)*lanes)
-			e.MovImm(x86.RCX, uint64(lanes))
-			e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
-			e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
-		}))
-	}
-	g.rare = rare
+		rare := g.rare
+		g.rare = true
+		for u := lo; u < hi; u++ {
+			g.bind(masked[u])
+			g.special(0, rest, 0, 0, func(e *encoder, in *inst) {
+				e.OpImm(x86.CMP, x86.W64, e.gpr(in.a, x86.RAX), int32(u)*lanes)
+				e.Jcc(x86.LE, done)
+			})
+			lanesOf(u, g.firstLanes(rest, 0, func(e *encoder) {
+				e.loadOperand(x86.RAX, operand{reg: rest})
+				e.OpImm(x86.SUB, x86.W64, x86.RAX, int32(u)*lanes)
+				e.MovImm(x86.RCX, uint64(lanes))
+				e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
+				e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+			}))
+		}
+		g.rare = rare
+	})
 	g.bind(done)
-	for _, n := range early {
-		delete(g.early, n)
-	}
 	g.u, g.lo, g.hi, g.m, g.src = lo, lo, hi, 0, was
 }
 
@@ -150,62 +153,21 @@ func (g *gen) firsts(n *ir.Node, counts, limit *ir.Value) {
 func (g *gen) lanesBelow(counts, limit *ir.Value) vreg {
 	a, b, d, all := g.operand(counts), g.operand(limit), g.newReg(classGPR), int32(g.hi*g.lanes)
 	g.pure(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
-		e.headOrZero(x86.RAX, b)
-		e.headOrZero(regT, a)
-		e.Op(x86.ADD, x86.W64, regT, regIndex)
-		e.Lea(x86.RCX, x86.At(regT, all)) // a limit beyond is as good
-		e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
-		e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+		e.nearLimit(a, b, 0, all)
 		e.Op(x86.SUB, x86.W64, x86.RAX, regT)
-		if r := e.info[in.d].reg; r != x86.None {
-			e.Mov(x86.W64, r, x86.RAX)
-		} else {
-			e.doneGPR(in.d, x86.RAX)
-		}
+		e.putGPR(in.d, x86.RAX)
 	})
 	return d
 }
 
 // placesOfFirsts finds where a region's loads are, with a check of each for the rest of the lanes that
 // take it. Where an element would stray it goes to a label, for code that looks as it goes.
-// It returns the nodes that it has computed early for this.
-func (g *gen) placesOfFirsts(r *ir.Region, rest vreg, stray x86.Label) (early []*ir.Node) {
+func (g *gen) placesOfFirsts(r *ir.Region, rest vreg, stray x86.Label) {
 	g.ahead = map[*ir.Node]vreg{}
 	for _, n := range r.Nodes {
-		if g.headOf(n) != nil && !g.early[n] {
-			g.headNode(n)
-			g.early[n] = true
-			early = append(early, n)
-		}
-	}
-	for _, n := range r.Nodes { // when all heads are there: from each of these on it may go to stray
 		if n.Op == ir.Op(isa.LDG) {
 			head, _ := g.loadsInOrder(n)
-			g.ahead[n] = g.placeOfFirsts(n, head.reg, rest, stray)
+			g.ahead[n] = g.placeAhead(n, head.reg, rest, 0, stray)
 		}
 	}
-	return early
-}
-
-func (g *gen) placeOfFirsts(n *ir.Node, head, rest vreg, stray x86.Label) vreg {
-	slot, offset, scale := g.p.lay.slots+int32(slotBytes*n.Mem.Slot), int32(n.Mem.Offset), uint8(n.Type.Size())
-	kept, d := g.kept[n.Mem.Slot], g.newReg(classGPR)
-	g.add(inst{d: d, a: head, b: rest, c: kept.base, k: kept.reach, emit: func(e *encoder, in *inst) {
-		from := e.gpr(in.a, x86.RAX)
-		e.Lea(regT, x86.Mem{Base: from, Index: regIndex, Scale: scale, Disp: offset})
-		e.Test(x86.W64, regT, regT)
-		e.Jcc(x86.S, stray)
-		e.Lea(regT, x86.Mem{Base: regT, Index: e.gpr(in.b, x86.RCX), Scale: scale})
-		e.opSlot(x86.CMP, regT, in.k, slot+slotReach)
-		e.Jcc(x86.A, stray)
-		r := x86.RAX
-		e.Lea(r, x86.At(from, offset))
-		e.opSlot(x86.ADD, r, in.c, slot+slotBase)
-		if own := e.info[in.d].reg; own != x86.None {
-			e.Mov(x86.W64, own, r)
-		} else {
-			e.doneGPR(in.d, r)
-		}
-	}})
-	return d
 }

@@ -2,6 +2,7 @@ package jit
 
 import (
 	"encoding/binary"
+	"maps"
 	"math/bits"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
@@ -35,6 +36,21 @@ func (g *gen) head(v *ir.Value) vreg {
 		g.heads[v.ID] = g.newReg(classGPR)
 	}
 	return g.heads[v.ID]
+}
+
+// earlyHead computes a node's head before its turn, once on the ways on which it is asked for.
+func (g *gen) earlyHead(n *ir.Node) {
+	if !g.early[n] {
+		g.headNode(n)
+		g.early[n] = true
+	}
+}
+
+// way writes code that others go around: what heads it computes early, and where it finds loads, is for it alone.
+func (g *gen) way(write func()) {
+	early, ahead := maps.Clone(g.early), g.ahead
+	write()
+	g.early, g.ahead = early, ahead
 }
 
 // operand is a head, or a constant.
@@ -74,11 +90,7 @@ func (g *gen) scalarOp(d vreg, a, b operand, fn func(e *encoder)) {
 			e.loadOperand(regT, b)
 		}
 		fn(e)
-		if r := e.info[in.d].reg; r != x86.None {
-			e.Mov(x86.W64, r, x86.RAX)
-		} else {
-			e.doneGPR(in.d, x86.RAX)
-		}
+		e.putGPR(in.d, x86.RAX)
 	})
 }
 
@@ -251,11 +263,7 @@ func (g *gen) loadHead(n *ir.Node, d vreg) {
 		e.noteLane(n, isa.FaultAccess, true)
 		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
 		e.Bind(done)
-		if r := e.info[in.d].reg; r != x86.None {
-			e.Mov(x86.W64, r, x86.RAX)
-		} else {
-			e.doneGPR(in.d, x86.RAX)
-		}
+		e.putGPR(in.d, x86.RAX)
 	})
 }
 
@@ -353,12 +361,7 @@ func (g *gen) below(counts, limit *ir.Value, more int32) vreg {
 	a, b := g.operand(counts), g.operand(limit)
 	group, lanes := int32(g.u*g.lanes), int32(g.lanes)
 	return g.firstLanes(a.reg, b.reg, func(e *encoder) {
-		e.headOrZero(regT, a)
-		e.headOrZero(x86.RAX, b)
-		e.Lea(regT, x86.Mem{Base: regT, Index: regIndex, Scale: 1, Disp: group})
-		e.Lea(x86.RCX, x86.At(regT, lanes-more)) // a limit beyond is as good
-		e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
-		e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+		e.nearLimit(a, b, group, lanes-more)
 		if more > 0 {
 			e.OpImm(x86.ADD, x86.W64, x86.RAX, more)
 		}
@@ -366,6 +369,17 @@ func (g *gen) below(counts, limit *ir.Value, more int32) vreg {
 		e.Op(x86.SUB, x86.W64, x86.RAX, regT)
 		e.CMov(x86.B, x86.W64, x86.RAX, x86.RCX)
 	})
+}
+
+// nearLimit puts the count of lane regIndex + group into R11, and the limit into RAX, or what is so many above
+// that count: a limit beyond is as good.
+func (e *encoder) nearLimit(counts, limit operand, group, most int32) {
+	e.headOrZero(regT, counts)
+	e.headOrZero(x86.RAX, limit)
+	e.Lea(regT, x86.Mem{Base: regT, Index: regIndex, Scale: 1, Disp: group})
+	e.Lea(x86.RCX, x86.At(regT, most))
+	e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
+	e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
 }
 
 // placeHead puts a special value of the block's first lane into RAX.

@@ -21,8 +21,7 @@ func (g *gen) hoist(n *ir.Node) {
 				return
 			}
 		}
-		g.headNode(n)
-		g.early[n] = true
+		g.earlyHead(n)
 		if h.vec {
 			g.shared[n.Result().ID] = g.materialize(n.Result())
 		}

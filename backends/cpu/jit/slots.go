@@ -71,6 +71,19 @@ func (g *gen) word(at int32) vreg {
 	return d
 }
 
+// placeInSlot makes d what lies so many bytes behind a register's number in a slot whose base is in c, if that has a
+// register, and at a place of the frame.
+func (e *encoder) placeInSlot(in *inst, from x86.Reg, offset, base int32) {
+	r := e.outGPR(in.d, x86.RAX)
+	if in.c != 0 && e.info[in.c].reg != x86.None {
+		e.Lea(r, x86.Mem{Base: from, Index: e.info[in.c].reg, Scale: 1, Disp: offset})
+	} else {
+		e.Lea(r, x86.At(from, offset))
+		e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, base))
+	}
+	e.doneGPR(in.d, r)
+}
+
 // opSlot computes with a register and a word that is in another, if that has one, and at a place of the frame.
 func (e *encoder) opSlot(op x86.ALU, r x86.Reg, v vreg, at int32) {
 	if v != 0 && e.info[v].reg != x86.None {
