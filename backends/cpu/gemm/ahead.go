@@ -14,57 +14,53 @@ import (
 // line, step bytes on from that before; the next tile begins so many on.
 type ahead struct{ at, step, tile uintptr }
 
-// spot is where a call is: the chunk of k that it does, how many panels follow with its
-// columns, the next of which begins at a row, or is packed, and which chunk and columns
-// follow then.
-type spot struct {
-	p0, kc, panels, panel int64
-	packed                bool
-	pNext, jNext          int64
-	bNext                 uintptr // not 0: where they are packed already
-}
-
 // lastPanels are those with which what is packed of B next is fetched.
 const lastPanels = 8
 
-// aheadOf has a call of so many tiles fetch the next panel of A and, if that is to be
+// aheadOf has a call for panel q, of so many tiles, fetch the next panel of A and, if that is to be
 // packed, its share of the next block of B: each of some panels does a part, which rows of A
 // behind the first tiles' then wait for. It reports whether there is any.
-func (w *worker) aheadOf(p *plan, at spot, tiles int64, packB bool) bool {
+func (w *worker) aheadOf(h *plan, s *step, q, tiles int64) bool {
 	w.next = [2]ahead{{at: w.a}, {at: w.a}}
-	if at.panels > 0 {
-		from := p.a + uintptr(at.panel*p.ars+at.p0*p.acs)
+	panels := s.end - 1 - q // that follow
+	if panels > 0 {
+		from := h.a + uintptr((h.i0+(q+1)*h.rows)*h.ars+s.p0*h.acs)
 		switch {
-		case at.packed:
-			each := p.panelBytes / tiles
-			w.next[0] = ahead{w.a + uintptr(p.panelBytes), uintptr(each * unroll / max(at.kc, 1)), uintptr(each)}
-		case p.along: // a tile a row
-			w.next[0] = ahead{from, uintptr(unroll * p.size), uintptr(p.ars)}
-			if tiles < p.rows {
+		case h.packA && s.jc > s.jo:
+			each := h.panelBytes / tiles
+			w.next[0] = ahead{w.a + uintptr(h.panelBytes), uintptr(each * unroll / max(s.kc, 1)), uintptr(each)}
+		case h.along: // a tile a row
+			w.next[0] = ahead{from, uintptr(unroll * h.size), uintptr(h.ars)}
+			if tiles < h.rows {
 				w.next[1] = w.next[0]
-				w.next[1].at += uintptr(tiles * p.ars)
+				w.next[1].at += uintptr(tiles * h.ars)
 			}
 		default: // a tile every fourth column, if there are so many both ends of them
-			w.next[0] = ahead{from, uintptr(unroll * p.acs), uintptr(p.acs)}
+			w.next[0] = ahead{from, uintptr(unroll * h.acs), uintptr(h.acs)}
 			w.next[1] = w.next[0]
 			if tiles < unroll {
-				w.next[1].at += uintptr(tiles * p.acs)
+				w.next[1].at += uintptr(tiles * h.acs)
 			} else {
-				w.next[1].at += uintptr((p.rows - 1) * p.size)
+				w.next[1].at += uintptr((h.rows - 1) * h.size)
 			}
 		}
 	}
-	packB = packB && at.panels < unroll*ceil(p.tileBytes, 64) && at.pNext < p.k
+	jNext, pNext := s.jc+h.perBlock, s.p0 // the block that comes next
+	if jNext >= s.je {
+		jNext, pNext = s.jo, s.p0+chunk
+	}
+	packB := h.packB && !s.has && panels < unroll*ceil(h.tileBytes, 64) && pNext < h.k
 	if packB {
-		step := max(p.brs, p.bcs) // one of which is an element
-		w.next[1] = ahead{p.b + uintptr(at.pNext*p.brs+at.jNext*p.bcs+at.panels%unroll*step+at.panels/unroll*64), uintptr(unroll * step), uintptr(p.tileBytes)}
+		step := max(h.brs, h.bcs) // one of which is an element
+		w.next[1] = ahead{h.b + uintptr(pNext*h.brs+jNext*h.bcs+panels%unroll*step+panels/unroll*64), uintptr(unroll * step), uintptr(h.tileBytes)}
 	}
-	if at.bNext != 0 && at.panels < lastPanels {
-		share := p.bBlock / lastPanels
+	if h.keeps && s.has && pNext < h.k && panels < lastPanels { // packed already
+		share := h.bBlock / lastPanels
 		each := share / tiles
-		w.next[1] = ahead{at.bNext + uintptr(at.panels*share), uintptr(each * unroll / max(at.kc, 1)), uintptr(each)}
+		from := s.b - h.packedAt(s.p0, s.jc) + h.packedAt(pNext, jNext)
+		w.next[1] = ahead{from + uintptr(panels*share), uintptr(each * unroll / max(s.kc, 1)), uintptr(each)}
 	}
-	return packB || at.panels > 0
+	return packB || panels > 0
 }
 
 // aheadRegs are where fetching is in the two lists.

@@ -175,6 +175,12 @@ func (w *worker) free() {
 	}
 }
 
+// ends reports whether the worker has to stop.
+func (w *worker) ends() bool {
+	w.stopped = w.stopped || w.record.Stopped()
+	return w.err != nil || w.stopped
+}
+
 func ceil(n, d int64) int64 { return (n + d - 1) / d }
 
 // converts reports whether elements of A and B are not computed with as they lie.
@@ -220,212 +226,8 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 		w.stream(p, i0, i1, j0, j1)
 		return
 	}
-	high, wide := i1-i0, j1-j0
-	plan := plan{product: p, i0: i0, size: size}
-	if shared != nil {
-		plan.shape = shared.shape
-	} else {
-		plan.shape = p.shape(high, wide)
-	}
-	rows, across, perBlock := plan.rows, plan.across, plan.perBlock
-	plan.panels = ceil(high, rows)
-	vector := int64(p.lib.m.bytes)
-	plan.tileBytes = plan.width * vector
-	// Sums of chunks stay where the result goes, unless that is still needed, or of
-	// another type, or in another order.
-	byColumns := p.byColumns()
-	via := p.leaves() && !byColumns
-	sums := via || p.reads && plan.chunks > 1
-	outer := wide
-	if sums {
-		outer = min(outer, perBlock)
-	}
-	blockRows := min(high, max(maxA/(chunk*size), rows))
-	blocks := int64(1) // of packed B
-	keeps := false     // them all, for the next rows
-	if n := ceil(wide, perBlock) * plan.chunks; plan.packB && !plan.held && shared == nil && n*plan.bBlock <= maxKept {
-		if some := max(maxKeptA/(chunk*size), rows); some < high {
-			blocks, keeps, blockRows = n, true, some
-		}
-	}
-	if (plan.held || !plan.packB) && wide <= perBlock && shared == nil {
-		blockRows = min(high, rows) // all of k for a panel, so that memory is read in a row
-		if via {                    // in squares
-			blockRows = min(high, rows*square(p.t))
-		}
-	}
-	// Panels of one tile that does not take long are done many in a call.
-	tall := int64(1)
-	if ns := p.tileNanoseconds(rows, wide); ns < tallNanoseconds && plan.chunks == 1 && !plan.packA && wide <= across {
-		tall = int64(runNanoseconds / ns)
-		if via { // sums that are near when they are delivered
-			tall = min(tall, max(square(p.t), tallSums/(rows*(wide*size+64))))
-		}
-		blockRows = min(high, rows*tall)
-	}
-	if plan.packA {
-		plan.aStep = plan.deep*size + 64
-		plan.panelBytes = rows * plan.aStep
-		if !plan.along {
-			plan.aStep = ceil(rows, int64(p.lib.m.lanes(p.t))) * vector
-			plan.panelBytes = plan.deep*plan.aStep + 64 // or panels would compete for the same places of the caches
-		}
-		plan.panelsKept = 1
-		if outer > perBlock { // what meets one block of B is not kept for others
-			plan.panelsKept = ceil(blockRows, rows)
-		}
-		w.room(roomA, plan.panelsKept*plan.panelBytes)
-	}
-	b := uintptr(0) // where packed B is
-	switch {
-	case shared != nil:
-		b = shared.at
-	case plan.held:
-		b = w.room(roomB, plan.chunks*plan.bBlock)
-	case plan.packB:
-		b = w.room(roomB, blocks*plan.bBlock)
-	}
-	sumStep := outer*size + 64
-	if sums {
-		w.room(roomSum, blockRows*sumStep)
-		if via && p.reads {
-			w.room(roomC, blockRows*sumStep)
-		}
-	}
-	if w.err != nil {
-		return
-	}
-	// What the first panel loads of B it also packs, if it can be loaded as it lies; from memory a
-	// copy's longer rows come faster, but where the panels before have fetched them.
-	packsFirst := plan.packB && shared == nil && !p.converts() && p.bcs == size && rows <= packsMost && tall == 1 &&
-		(p.n*p.k*size <= maxPackedFirst || plan.panels >= unroll*ceil(plan.tileBytes, 64))
-	keptAt := func(p0, jc int64) uintptr { return b + uintptr(((jc-j0)/perBlock*plan.chunks+p0/chunk)*plan.bBlock) }
-	packPiece := func(pc, from, deep int64) {
-		if deep = min(deep, min(p.k-pc*chunk, chunk)-from); deep > 0 {
-			w.packB(b+uintptr(pc*plan.bBlock), &plan.shape, pc*chunk, from, deep, j0, j1)
-		}
-	}
-	for pc := int64(0); plan.held && !packsFirst && shared == nil && pc*chunk < p.k; pc++ {
-		packPiece(pc, 0, chunk)
-	}
-
-	for jo := j0; jo < j1; jo += outer {
-		je := min(jo+outer, j1)
-		for ic := int64(0); ic < plan.panels; {
-			// The panels of this block.
-			first := i0 + ic*rows
-			end := min(ic+max(1, blockRows/rows), plan.panels)
-			last := min(i0+end*rows, i1)
-			for pc := range plan.chunks {
-				p0 := pc * chunk
-				kc := min(p.k-p0, chunk)
-				if shared != nil && kc > 0 {
-					shared.need(pc, packPiece)
-				}
-				if pc == plan.chunks-1 && via && p.reads {
-					w.fetch(first, last, jo, je, sumStep)
-				}
-				for jc := jo; jc < je; jc += perBlock {
-					jEnd := min(jc+perBlock, je)
-					bAt, has := b, plan.held && !(packsFirst && ic == 0) || keeps && ic > 0
-					switch {
-					case keeps:
-						bAt = keptAt(p0, jc)
-					case plan.held:
-						bAt += uintptr(pc * plan.bBlock)
-					}
-					fresh := plan.packB && !has && kc > 0
-					if fresh && !packsFirst {
-						w.packB(bAt, &plan.shape, p0, 0, kc, jc, jEnd)
-					}
-					for q, done := ic, int64(1); q < end; q += done {
-						if w.err != nil || w.stopped {
-							return
-						}
-						if w.record.Stopped() {
-							w.stopped = true
-							return
-						}
-						top := i0 + q*rows
-						n := min(rows, i1-top)
-						w.k = kc
-						w.a, w.aStep = p.a+uintptr(top*p.ars+p0*p.acs), uintptr(p.ars)
-						if !plan.along {
-							w.aStep = uintptr(p.acs)
-						}
-						panelAt, packsA := uintptr(0), false // of a packed panel
-						if plan.packA {
-							panelAt = w.rooms[roomA].Addr + uintptr((q-ic)%plan.panelsKept*plan.panelBytes)
-							if packsA = jc == jo && !plan.along; packsA {
-								w.aDst, w.aDstStep = panelAt, uintptr(plan.aStep)
-							} else {
-								w.a, w.aStep = panelAt, uintptr(plan.aStep)
-							}
-							if jc == jo && kc > 0 && plan.along {
-								w.packA(w.a, plan.aStep, top, n, p0, kc)
-							}
-						}
-						to := place{p.c + uintptr(top*p.crs+jc*p.ccs), p.crs}
-						if byColumns {
-							to.step = p.ccs
-						}
-						at, was := to, to
-						if sums {
-							offset := uintptr((top-first)*sumStep + (jc-jo)*size)
-							at = place{w.rooms[roomSum].Addr + offset, sumStep}
-							if via {
-								to, was = at, place{w.rooms[roomC].Addr + offset, sumStep}
-							}
-						}
-						w.follow(pc == 0, pc == plan.chunks-1, at, to, was)
-						w.b, w.bStep, w.bNext = p.b+uintptr(p0*p.brs+jc*p.bcs), uintptr(p.brs), uintptr(across*size)
-						s := tile{t: p.t, rows: int(n), cols: int(plan.width), along: plan.along, byColumns: byColumns, packs: fresh && packsFirst && q == ic}
-						packed := plan.packB && !s.packs
-						if packed {
-							w.b, w.bStep, w.bNext = bAt, uintptr(plan.tileBytes), uintptr(plan.bTile)
-						}
-						if s.packs {
-							w.dst, w.dstStep, w.ahead = bAt, uintptr(plan.bTile), uintptr(packAhead*p.brs)
-						}
-						if done = min(tall, (i1-top)/rows); done > 1 {
-							next := rows * at.step
-							if byColumns {
-								next = rows * size
-							}
-							w.down(s, jEnd-jc, packed, done, rows*p.ars, next)
-							continue
-						}
-						done = 1
-						if !p.converts() && !w.short {
-							here := spot{p0: p0, kc: kc, panels: end - 1 - q, panel: top + n}
-							if jc > jo {
-								here.packed = plan.packA
-							}
-							if here.jNext, here.pNext = jc+perBlock, p0; here.jNext >= je {
-								here.jNext, here.pNext = jo, p0+chunk
-							}
-							if keeps && has && here.pNext < p.k {
-								here.bNext = keptAt(here.pNext, here.jNext)
-							}
-							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), plan.packB && !has)
-						}
-						left := jEnd - jc
-						if packsA { // as the first tile meets it
-							s.packsA = true
-							w.tilesOf(multiplies, s, min(left, across), packed)
-							s.packsA, left = false, left-across
-							w.a, w.aStep = panelAt, uintptr(plan.aStep)
-						}
-						w.tilesOf(multiplies, s, left, packed)
-					}
-				}
-			}
-			if via {
-				w.deliver(first, last, jo, je, sumStep)
-			}
-			ic = end
-		}
-	}
+	h := p.plan(i0, i1, j0, j1, shared)
+	w.blocks(&h, shared)
 }
 
 // place is where a matrix's part lies, and the bytes from row to row.
@@ -454,17 +256,6 @@ func (w *worker) follow(first, last bool, at, to, was place) {
 		w.flags |= flagBeta
 		w.c, w.cStep = was.addr, uintptr(was.step)
 	}
-}
-
-// plan is how a block is done.
-type plan struct {
-	*product
-	shape
-	i0, size, panels int64
-	aStep            int64
-	// Bytes of a packed panel, and of a tile's row.
-	panelBytes, tileBytes int64
-	panelsKept            int64
 }
 
 // tilesOf computes tiles side by side that are wide columns together. The last

@@ -86,11 +86,7 @@ func (w *worker) dot(p *product, i0, i1, j0, j1 int64) {
 		for j := j0; j < j1; j++ {
 			a, b := p.a+uintptr(i*p.ars), p.b+uintptr(j*p.bcs)
 			for at := int64(0); at < whole; {
-				if w.err != nil || w.stopped {
-					return
-				}
-				if w.record.Stopped() {
-					w.stopped = true
+				if w.ends() {
 					return
 				}
 				n := min(whole-at, dotGroups*side)

@@ -49,8 +49,7 @@ func (w *worker) outer(p *product, i0, i1, j0, j1 int64) {
 		w.wide = stretch * size
 		high := max(1, outerCall/w.wide)
 		for i := i0; i < i1; i += high {
-			if w.err != nil || w.record.Stopped() {
-				w.stopped = w.err == nil
+			if w.ends() {
 				return
 			}
 			w.count = uintptr(min(high, i1-i))

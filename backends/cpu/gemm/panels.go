@@ -284,12 +284,6 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 	}
 }
 
-// ends reports whether the worker has to stop.
-func (w *worker) ends() bool {
-	w.stopped = w.stopped || w.record.Stopped()
-	return w.err != nil || w.stopped
-}
-
 // fetchA has the next panel call fetch what of A the one after it needs.
 func (w *worker) fetchA(h unitPlan, i, qc, pc, pEnd, iEnd int64) {
 	p, t := w.p, w.tile

@@ -370,11 +370,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 				w.move(before+uintptr(again*size), size, step, c, p.ccs, p.crs, int64(s.rows), rows)
 			}
 			for p0 := int64(0); p0 == 0 || p0 < p.k; {
-				if w.err != nil || w.stopped {
-					return
-				}
-				if w.record.Stopped() {
-					w.stopped = true
+				if w.ends() {
 					return
 				}
 				w.k = min(p.k-p0, chunk)

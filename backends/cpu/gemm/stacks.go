@@ -25,8 +25,7 @@ func (p *product) run() int64 {
 
 // stack does so many matrices of a stack.
 func (w *worker) stack(p *product, matrices int64) {
-	if w.record.Stopped() {
-		w.stopped = true
+	if w.ends() {
 		return
 	}
 	w.p, w.alpha, w.beta = p, p.alpha, p.beta

@@ -52,9 +52,6 @@ func (w *worker) stream(p *product, i0, i1, j0, j1 int64) {
 		for pc := range chunks {
 			end := min((pc+1)*chunk, p.k)
 			for k := pc * chunk; k < end; k += atOnce {
-				if w.err != nil || w.stopped {
-					return
-				}
 				w.k = min(atOnce, end-k)
 				w.a, w.aStep = p.a+uintptr(i0*p.ars+k*p.acs), uintptr(p.ars)
 				if !s.along {
@@ -72,8 +69,7 @@ func (w *worker) stream(p *product, i0, i1, j0, j1 int64) {
 				}
 				w.tilesOf(kind, s, n, false)
 			}
-			if w.record.Stopped() {
-				w.stopped = true
+			if w.ends() {
 				return
 			}
 		}
