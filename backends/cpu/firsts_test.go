@@ -124,6 +124,21 @@ over:
   block_reduce_add.u32 s, s
   stg.u32 s, c[index]
   exit`,
+	"all lanes or none, by numbers whose steps cancel": left + `
+  cvt.i64.u64 at, at
+  shl.u32 x, q, 1
+  add.u32 x, x, b
+  sub.u32 x, x, q
+  sub.u32 x, x, q
+  mov.u32 s, 7
+  set.le.u32 p, x, 2
+  bra over, p
+  ldg.u32 v, a[at]
+  add.u32 s, s, v
+over:
+  block_reduce_add.u32 s, s
+  stg.u32 s, c[index]
+  exit`,
 	"others do something else": left + `
   cvt.i64.u64 at, at
   mov.u32 s, 7

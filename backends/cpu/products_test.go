@@ -405,7 +405,10 @@ func TestProductsOfPages(t *testing.T) {
 		}
 		productCase{t: isa.F64, m: 512, n: 40, k: 20, howA: 1, alpha: 1}.check(t, r, oracle, b)       // entered, its columns packed
 		productCase{t: isa.F32, m: 74*14 + 1, n: 70, k: 20, howA: 1, alpha: 1}.check(t, r, oracle, b) // and the last panel has one row
-		for _, k := range []int64{20, 600} {                                                          // B's rows, of a vector: tiles are as tall as can be
+		if !brief.On() {                                                                              // columns of one tile that go through all of k, which meet A once
+			productCase{t: isa.I32, m: 1024, n: 197, k: 513, howA: 1, alpha: 1, beta: 1}.check(t, r, oracle, b)
+		}
+		for _, k := range []int64{20, 600} { // B's rows, of a vector: tiles are as tall as can be
 			productCase{t: isa.F32, m: 112, n: 15, k: k, howB: 6, alpha: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F64, m: 112, n: 8, k: k, howB: 6, howC: 3, alpha: 1, beta: 0.75}.check(t, r, oracle, b)
 		}

@@ -41,8 +41,8 @@ const (
 // product is C = alpha · A · B + beta · C, of matrices of any strides.
 type product struct {
 	lib     *library
-	t       number // that it is computed in
-	in, out element
+	t       number  // that it is computed in
+	in, out element // of which t is the number, and so the size of those that lie as numbers
 	m, n, k int64
 	a, b, c uintptr
 	// Bytes from row to row and from column to column.
@@ -184,7 +184,12 @@ func (w *worker) ends() bool {
 func ceil(n, d int64) int64 { return (n + d - 1) / d }
 
 // converts reports whether elements of A and B are not computed with as they lie.
-func (p *product) converts() bool { return p.in.size != p.t.size() || p.in.wide != asNumber }
+func (p *product) converts() bool { return p.in.wide != asNumber }
+
+// ofFloats reports whether all of it is floats as they lie.
+func (p *product) ofFloats() bool {
+	return p.t.float() && !p.converts() && p.out.wide == asNumber
+}
 
 // packsB reports whether B is not used in place for so many rows of the result.
 func (p *product) packsB(rows int64) bool {

@@ -12,8 +12,7 @@ import (
 // byColumns reports whether tiles write the result as it lies. Where C is read only at the end, sums of
 // chunks wait elsewhere, whose columns lie at other distances.
 func (p *product) byColumns() bool {
-	return p.lib.m.evex && p.lib.m.bytes == 64 && p.ccs != p.t.size() && p.crs == p.t.size() &&
-		p.out.size == p.t.size() && p.out.wide == asNumber && !(p.reads && p.k > chunk)
+	return p.lib.m.evex && p.lib.m.bytes == 64 && p.ccs != p.out.size && p.out.wide == asNumber && !(p.reads && p.k > chunk)
 }
 
 // Where a matrix's columns are, how far apart, and the mask of the last ones.

@@ -72,7 +72,7 @@ func chunkSums(m machine, s tile) ([]byte, error) {
 // dots reports whether a product is done so.
 func (p *product) dots() bool {
 	size := p.in.size
-	return p.t.float() && p.in.wide == asNumber && p.out.wide == asNumber && p.out.size == size && p.m < square(p.t) && p.n <= mostRowWise &&
+	return p.ofFloats() && p.m < square(p.t) && p.n <= mostRowWise &&
 		p.acs == size && p.brs == size && p.k >= 2*chunk
 }
 

@@ -151,7 +151,7 @@ func tilesOfColumns(s tile) ([]byte, error) {
 			}
 		}
 		if !s.along {
-			g.transpose16(func(i int, r x86.Reg) { g.store(x86.At(to, int32(64*i)), r, false) })
+			g.storeTransposed(to, 0)
 		}
 	}
 	g.lastMasked(count, one, func() {
@@ -197,7 +197,7 @@ func tilesOfRows(s tile) ([]byte, error) {
 			}
 		}
 	}
-	g.transpose16(func(i int, r x86.Reg) { g.store(x86.At(to, int32(64*i)), r, false) })
+	g.storeTransposed(to, 0)
 	g.Op(x86.ADD, x86.W64, to, next)
 	g.OpImm(x86.SUB, x86.W64, count, 1)
 	g.Jcc(x86.NE, loop)

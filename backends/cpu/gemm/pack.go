@@ -15,7 +15,7 @@ func (w *worker) packB(dst uintptr, h *shape, p0, from, kc, j, end int64) {
 	size := p.t.size()
 	lanes := int64(m.lanes(p.t))
 	src := p.b + uintptr((p0+from)*p.brs+j*p.bcs)
-	if p.in.wide == asNumber && p.bcs == size {
+	if !p.converts() && p.bcs == size {
 		full, rest := (end-j)/across, (end-j)%across
 		if full > 0 {
 			w.copyRows(dst+uintptr(from*across*size), across*size, src, p.brs, across*size, kc, full, next, tile{t: p.t, cols: int(across / lanes)})
@@ -53,7 +53,7 @@ func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
 	size := p.t.size()
 	src := p.a + uintptr(top*p.ars+p0*p.acs)
 	switch {
-	case p.in.wide == asNumber && p.acs == size:
+	case !p.converts() && p.acs == size:
 		if w.byHand() {
 			return
 		}
@@ -69,7 +69,7 @@ func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
 // whose rows rowStep bytes apart in src, in dst as rows that lie step apart.
 func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowStep, cols, rows int64) {
 	p := w.p
-	if p.in.wide != asNumber {
+	if p.converts() {
 		w.widen(p.in, dst, step, src, colStep, rowStep, cols, rows)
 		return
 	}

@@ -260,7 +260,7 @@ const (
 // takesRows reports whether byRows does rows up to i1 of a product.
 func (p *product) takesRows(i1 int64) bool {
 	size := p.in.size
-	return p.t.float() && p.in.wide == asNumber && p.out.wide == asNumber && p.out.size == size && p.n <= mostRowWise && i1 >= square(p.t) &&
+	return p.ofFloats() && p.n <= mostRowWise && i1 >= square(p.t) &&
 		p.acs == size && (p.brs == size || p.k <= 1)
 }
 
@@ -276,7 +276,7 @@ func (p *product) packsRows(i1 int64) bool {
 // takesFew reports whether byRows does the rows of a product that has few, and no whole groups.
 func (p *product) takesFew() bool {
 	size, side := p.in.size, square(p.t)
-	if !p.t.float() || p.in.wide != asNumber || p.out.wide != asNumber || p.out.size != size || p.n > mostRowWise || p.m > fewRows || p.m%side == 0 ||
+	if !p.ofFloats() || p.n > mostRowWise || p.m > fewRows || p.m%side == 0 ||
 		p.acs != size || p.brs != size || p.k < fewSteps {
 		return false
 	}

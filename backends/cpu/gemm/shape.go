@@ -26,7 +26,7 @@ func (p *product) shape(high, wide int64) (h shape) {
 	vector, lanes := int64(m.bytes), int64(m.lanes(p.t))
 	cols := ceil(wide, lanes)
 	converts := p.converts()
-	h.along = p.acs == size && !converts || converts || p.ars != size
+	h.along = p.acs == size || converts || p.ars != size
 	h.rows = p.rowsOfTile(high, cols)
 	h.width = min(int64(m.widest(p.t, int(h.rows))), cols)
 	if p.byColumns() {
@@ -93,7 +93,7 @@ func (p *product) isDeep(high, cols int64) bool {
 
 // leaves reports whether sums wait elsewhere than where the result goes.
 func (p *product) leaves() bool {
-	return p.ccs != p.t.size() || p.out.size != p.t.size() || p.out.wide != asNumber
+	return p.ccs != p.out.size || p.out.wide != asNumber
 }
 
 // packed is a block of B that threads share: each chunk of k is packed in pieces, of so many
@@ -158,15 +158,16 @@ func (b *packed) need(pc int64, pack func(pc, from, deep int64)) {
 func (r *launch) share(threads, want int64) bool {
 	p := &r.first
 	lanes := int64(p.lib.m.lanes(p.t))
-	tile := p.shape(p.m, p.n).across
+	h := p.shape(p.m, p.n)
+	tile := h.across
 	if bytes := ceil(p.n, tile) * tile * p.k * p.t.size(); bytes > maxShared {
 		n := ceil(ceil(p.n, ceil(bytes, maxShared)), tile) * tile
 		if n >= p.n || n*p.k*p.t.size() > 2*maxShared { // sums so long that a tile's columns take too much
 			return false
 		}
 		r.later, p.n = p.n-n, n
+		h = p.shape(p.m, p.n)
 	}
-	h := p.shape(p.m, p.n)
 	unit := h.rows
 	panel := unit
 	if p.leaves() && !p.byColumns() { // in whole squares, several of which make a panel

@@ -54,6 +54,18 @@ func TestPackedOnce(t *testing.T) {
 	}
 }
 
+// TestDeepTiles: an L1 holds eight rows of deep products of f64, and of f32 all that registers do; integers, which take as
+// long as they are multiplied, have the tallest tiles.
+func TestDeepTiles(t *testing.T) {
+	for typ, rows := range map[number]int64{f32: 14, f64: deepRows, i32: 13, i64: 13} {
+		size := typ.size()
+		p := product{lib: wide(), t: typ, in: element{size: size}, out: element{size: size}, m: 14 * 13, n: 512, k: 512, ars: 512 * size, acs: size}
+		if got := p.shape(p.m, p.n).rows; got != rows {
+			t.Errorf("%v: tiles have %d rows; expected %d", typ, got, rows)
+		}
+	}
+}
+
 // TestHoldersKeepLittle: many launches at once that share all they may leave no more memory
 // behind than is meant to be kept, and who needs much finds what is as large.
 func TestHoldersKeepLittle(t *testing.T) {

@@ -15,7 +15,7 @@ func TestSharesAreOfTheResult(t *testing.T) {
 		size := typ.size()
 		in := element{size: size}
 		if typ == i32 && r.IntN(2) == 0 {
-			in.size = 2
+			in = element{2, wideI16}
 		}
 		dim := func() int64 { return 1 + r.Int64N(1<<(1+r.IntN(12))) }
 		m, n, k := dim(), dim(), dim()

@@ -20,7 +20,7 @@ const (
 func (p *product) streams(rows int64) bool {
 	size := p.t.size()
 	m := p.lib.m
-	return p.in.wide == asNumber && p.out.wide == asNumber && p.out.size == size && p.ccs == size && p.bcs == size &&
+	return !p.converts() && p.out.wide == asNumber && p.ccs == size && p.bcs == size &&
 		(p.acs == size || p.ars == size) && rows <= m.tallest(p.t, 2) && p.n >= int64(4*m.lanes(p.t)) &&
 		min(p.k, chunk)*p.brs > 256<<10
 }

@@ -320,18 +320,23 @@ func (g *maker) transposeTile(base x86.Reg, disp int32) {
 	for i := range x86.Reg(tileRows) {
 		g.load(i, x86.At(base, disp+int32(i)*64), false)
 	}
-	g.transpose16(func(i int, r x86.Reg) { g.store(x86.At(base, disp+int32(i)*64), r, false) })
+	g.storeTransposed(base, disp)
 }
 
-// transpose16 transposes registers 0 … 15 of 16 numbers of 32 bits, of which nothing is left, and
-// tells which has each of the columns; it uses 16, too.
-func (g *maker) transpose16(each func(i int, r x86.Reg)) {
+// transposed16 transposes registers 0 … 15 of 16 numbers of 32 bits, of which nothing is left, and
+// returns those that then have the columns; it uses 16, too.
+func (g *maker) transposed16() []x86.Reg {
 	var r [tileRows]x86.Reg
 	for i := range r {
 		r[i] = x86.Reg(i)
 	}
 	columns, _ := g.transposed(r[:], tileRows)
-	for i, column := range columns {
-		each(i, column)
+	return columns
+}
+
+// storeTransposed stores these columns as lines of a tile.
+func (g *maker) storeTransposed(base x86.Reg, disp int32) {
+	for i, r := range g.transposed16() {
+		g.store(x86.At(base, disp+int32(i)*64), r, false)
 	}
 }

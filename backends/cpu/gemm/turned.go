@@ -62,14 +62,14 @@ func turnedDotter(s tile) ([]byte, error) {
 			for i := range tileRows {
 				g.load(x86.Reg(i), rows[i%8].of(bases[2*tile+i/8], 0), false)
 			}
-			g.transpose16(func(p int, pairs x86.Reg) {
+			for p, pairs := range g.transposed16() {
 				if s.far {
 					g.PrefetchL2(rows[p%8].of(bases[2*tile+p/8], turnedAhead))
 				}
 				for col := range s.rows {
 					g.Emit(s.unit.dot(), x86.Inst{VL: 64, D: sum(tile, col), A: pairs, IsMem: true, Broadcast: true, Mem: x86.At(regB, int32(64*p+4*col))})
 				}
-			})
+			}
 		}
 		g.OpImm(x86.ADD, x86.W64, regB, stepBytes)
 	}

@@ -15,7 +15,7 @@ const (
 
 // isWidened reports whether a product is done so.
 func (p *product) isWidened() bool {
-	return p.in.wide != asNumber && p.unit == noMultiplier && p.k > 0 && p.k <= widenedK && p.k*p.n*p.t.size() <= widenedB
+	return p.converts() && p.unit == noMultiplier && p.k > 0 && p.k <= widenedK && p.k*p.n*p.t.size() <= widenedB
 }
 
 // widened does rows i0 … i1 and columns j0 … j1 of a product that isWidened.

@@ -105,7 +105,7 @@ func (g *gen) all(n *ir.Node) {
 	if g.late(n) {
 		return
 	}
-	if counts, limit, ok := g.firstsOf(n); ok && hi-lo > 1 {
+	if counts, limit, ok := g.firstsOf(n); ok {
 		g.firsts(n, counts, limit)
 		return
 	}

@@ -54,10 +54,10 @@ func (g *gen) branch(v *ir.Value, holds bool, to x86.Label) {
 	})
 }
 
-// firstsOf reports whether a branch is one of a block's first lanes, those whose counts are below a limit,
-// and does nothing but what can be done without masks.
+// firstsOf reports whether a branch of several groups, which no lane then has left, nor leaves by it, is one of a block's
+// first lanes, those whose counts are below a limit, and does nothing but what can be done without masks.
 func (g *gen) firstsOf(n *ir.Node) (counts, limit *ir.Value, ok bool) {
-	if n.Op != ir.If || g.lin == nil || g.m != 0 || g.p.escapes[n] {
+	if n.Op != ir.If || g.lin == nil || g.hi-g.lo == 1 {
 		return nil, nil, false
 	}
 	c := n.Args[0].Node
@@ -78,7 +78,7 @@ func (g *gen) unmaskable(n *ir.Node) bool {
 		return true
 	case ir.Op(isa.LDG):
 		_, ok := g.loadsInOrder(n)
-		return ok && len(n.Results) == 1 && g.headOf(n) == nil
+		return ok
 	}
 	return n.Op.IsInst() && len(n.Results) == 1 && n.Mem.Mode == 0 && !n.CanFault() && n.Result().Type != isa.Pred
 }
