@@ -134,7 +134,7 @@ type maker struct {
 }
 
 func newMaker(m machine, s tile) *maker {
-	g := &maker{m: m, s: s, f: &formsOf[s.t]}
+	g := &maker{Asm: x86.Asm{AVX2: !m.evex}, m: m, s: s, f: &formsOf[s.t]}
 	g.free = [2]x86.Reg{g.row(0), g.temp(0)}
 	return g
 }

@@ -6,7 +6,10 @@
 // jumps, whose shapes differ from each other, have methods of their own.
 package x86
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Reg is a register's number: 0–15 general, 0–31 vector, 0–7 mask. Which file
 // it is in follows from where it stands.
@@ -67,9 +70,12 @@ type Inst struct {
 type Asm struct {
 	Code []byte
 	// Lines, if it is not nil, gets each instruction as text: for people to read.
-	Lines  *[]Line
-	places []int // of labels, −1: not yet
-	fixups []fixup
+	Lines *[]Line
+	// AVX2: the machine has no AVX-512, and an error of Finish is what comes of an instruction that asks for it.
+	AVX2    bool
+	refused error // by the first such
+	places  []int // of labels, −1: not yet
+	fixups  []fixup
 }
 
 type fixup struct {
@@ -100,6 +106,9 @@ func (a *Asm) Align(n int) {
 // Finish fills in the places of labels. The code can be run from any address
 // that is a multiple of 64.
 func (a *Asm) Finish() error {
+	if a.refused != nil {
+		return a.refused
+	}
 	for _, f := range a.fixups {
 		p := a.places[f.label-1]
 		if p < 0 {
@@ -125,7 +134,11 @@ func (a *Asm) Emit(f *Form, in Inst) {
 	if a.Lines != nil {
 		*a.Lines = append(*a.Lines, Line{len(a.Code), f.Text(in)})
 	}
-	if f.evexNeeded(&in) {
+	evex := f.evexNeeded(&in)
+	if a.AVX2 && a.refused == nil && (evex || strings.ContainsAny(f.Ops, "kt")) {
+		a.refused = fmt.Errorf("x86: %s is for machines with AVX-512", f.Text(in))
+	}
+	if evex {
 		a.evex(f, &in)
 	} else {
 		a.vex(f, &in)
