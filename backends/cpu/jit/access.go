@@ -150,7 +150,7 @@ func (e *encoder) apart(n *ir.Node, p *program, head operand, step int64, m vreg
 	if m != 0 {
 		e.maskBits(x86.RDX, m, count)
 	}
-	again, next, stray := e.NewLabel(), e.NewLabel(), e.NewLabel()
+	again, next := e.NewLabel(), e.NewLabel()
 	e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
 	e.Bind(again)
 	begin()
@@ -161,12 +161,7 @@ func (e *encoder) apart(n *ir.Node, p *program, head operand, step int64, m vreg
 		e.Jcc(x86.E, next)
 	}
 	e.laneOffsetOf(head, step, int32(group))
-	e.checked(n, p, stray)
-	fn()
-	e.Jmp(next)
-	e.Bind(stray)
-	e.Mov(x86.W64, regT, x86.RAX)
-	e.note(n, isa.FaultAccess, int32(group), true)
+	e.inside(n, p, int32(group), fn)
 	e.Bind(next)
 	e.OpImm(x86.ADD, x86.W32, x86.RCX, 1)
 	e.OpImm(x86.CMP, x86.W32, x86.RCX, int32(count))

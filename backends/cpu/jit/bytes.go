@@ -35,18 +35,36 @@ func (e *encoder) laneOffset(v vreg) {
 // checked leads RAX, an offset, to the access's address, or to stray if that is
 // outside of the slot.
 func (e *encoder) checked(n *ir.Node, p *program, stray x86.Label) {
-	at := p.lay.slots + int32(slotBytes*n.Mem.Slot)
 	if n.Mem.Offset != 0 {
 		e.MovImm(regT, uint64(n.Mem.Offset))
 		e.Op(x86.ADD, x86.W64, x86.RAX, regT)
 		e.Jcc(x86.O, stray)
 	}
+	e.inSlot(n, p, regT, int32(n.Type.Size()), stray)
+}
+
+// inSlot leads RAX from an access's offset, its constant part included, to the address, or to stray if the slot does not have
+// so many bytes from there on. temp is changed.
+func (e *encoder) inSlot(n *ir.Node, p *program, temp x86.Reg, bytes int32, stray x86.Label) {
+	at := p.lay.slots + int32(slotBytes*n.Mem.Slot)
 	e.Test(x86.W64, x86.RAX, x86.RAX)
 	e.Jcc(x86.S, stray)
-	e.Lea(regT, x86.At(x86.RAX, int32(n.Type.Size())))
-	e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, at+slotReach))
+	e.Lea(temp, x86.At(x86.RAX, bytes))
+	e.OpMem(x86.CMP, x86.W64, temp, x86.At(regArgs, at+slotReach))
 	e.Jcc(x86.A, stray)
 	e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, at+slotBase))
+}
+
+// inside does with the element of lane RCX, whose offset RAX has, what fn does with its address there, or notes that it strays.
+func (e *encoder) inside(n *ir.Node, p *program, group int32, fn func()) {
+	stray, done := e.NewLabel(), e.NewLabel()
+	e.checked(n, p, stray)
+	fn()
+	e.Jmp(done)
+	e.Bind(stray)
+	e.Mov(x86.W64, regT, x86.RAX)
+	e.note(n, isa.FaultAccess, group, true)
+	e.Bind(done)
 }
 
 func (g *gen) loadBytes(n *ir.Node) {
@@ -67,21 +85,16 @@ func (g *gen) loadBytes(n *ir.Node) {
 			e.MovImm(x86.RCX, 0) // a lane, also where none runs
 		}
 		e.eachLane(in.b, lanes, func() {
-			stray, next := e.NewLabel(), e.NewLabel()
 			e.laneOffset(in.a)
-			e.checked(n, p, stray)
-			from := x86.At(x86.RAX, 0)
-			if t.Signed() && w < x86.W32 {
-				e.LoadSigned(w, x86.RAX, from)
-			} else {
-				e.Load(w, x86.RAX, from)
-			}
-			e.Store(x86.Width(size), lane(2, size), x86.RAX)
-			e.Jmp(next)
-			e.Bind(stray)
-			e.Mov(x86.W64, regT, x86.RAX)
-			e.note(n, isa.FaultAccess, group, true)
-			e.Bind(next)
+			e.inside(n, p, group, func() {
+				from := x86.At(x86.RAX, 0)
+				if t.Signed() && w < x86.W32 {
+					e.LoadSigned(w, x86.RAX, from)
+				} else {
+					e.Load(w, x86.RAX, from)
+				}
+				e.Store(x86.Width(size), lane(2, size), x86.RAX)
+			})
 		})
 		r := e.out(in.d, 0)
 		if same { // what the lane that was last has is for all, whichever run
@@ -108,16 +121,11 @@ func (g *gen) storeBytes(n *ir.Node) {
 		e.spreadOffsets(in.a, wide)
 		e.spread(in.c, 2, vl)
 		e.eachLane(in.b, lanes, func() {
-			stray, next := e.NewLabel(), e.NewLabel()
 			e.laneOffset(in.a)
-			e.checked(n, p, stray)
-			e.Load(x86.Width(size), regT, lane(2, size))
-			e.Store(w, x86.At(x86.RAX, 0), regT)
-			e.Jmp(next)
-			e.Bind(stray)
-			e.Mov(x86.W64, regT, x86.RAX)
-			e.note(n, isa.FaultAccess, group, true)
-			e.Bind(next)
+			e.inside(n, p, group, func() {
+				e.Load(x86.Width(size), regT, lane(2, size))
+				e.Store(w, x86.At(x86.RAX, 0), regT)
+			})
 		})
 	})
 }

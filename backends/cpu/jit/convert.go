@@ -200,11 +200,11 @@ func (g *gen) intToFloat(n *ir.Node, to, from isa.Type, x vreg) vreg {
 	if g.regSize(from) == 8 {
 		switch {
 		case to == isa.F64:
-			return g.wideToDouble(from, x)
+			return g.wideToFloat(from, x, 8)
 		case to == isa.F32:
-			return g.wideToSingle(from, x)
+			return g.wideToFloat(from, x, 4)
 		}
-		return g.narrowFloat(to, g.roundToOdd(g.wideToDouble(from, g.sticky(from, x, 11, 53))))
+		return g.narrowFloat(to, g.roundToOdd(g.wideToFloat(from, g.sticky(from, x, 11, 53), 8)))
 	}
 	switch {
 	case to == isa.F64 && from == isa.U32:
@@ -251,26 +251,16 @@ func (g *gen) sticky(from isa.Type, x vreg, drop, digits uint) vreg {
 	return g.sel(size, big, y, x)
 }
 
-func (g *gen) wideToDouble(from isa.Type, x vreg) vreg {
-	signed := from.Signed()
-	if g.t.evex {
-		if signed {
-			return g.op1(x86.QQ2PD, 8, x)
-		}
-		return g.op1(x86.UQQ2PD, 8, x)
+// wideToFloat makes floats of so many bytes.
+func (g *gen) wideToFloat(from isa.Type, x vreg, size int) vreg {
+	signed, f := from.Signed(), pair{x86.UQQ2PS, x86.UQQ2PD}
+	if !g.t.evex {
+		return g.lanewise(8, x, 0, 0, size, func(e *encoder) { e.toScalar(signed, size == 8) })
 	}
-	return g.lanewise(8, x, 0, 0, 8, func(e *encoder) { e.toScalar(signed, true) })
-}
-
-func (g *gen) wideToSingle(from isa.Type, x vreg) vreg {
-	signed := from.Signed()
-	if g.t.evex {
-		if signed {
-			return g.op1(x86.QQ2PS, 8, x)
-		}
-		return g.op1(x86.UQQ2PS, 8, x)
+	if signed {
+		f = pair{x86.QQ2PS, x86.QQ2PD}
 	}
-	return g.lanewise(8, x, 0, 0, 4, func(e *encoder) { e.toScalar(signed, false) })
+	return g.op1(f.of(size), 8, x)
 }
 
 // toScalar converts RAX to a float's bits in RAX. An unsigned number too large

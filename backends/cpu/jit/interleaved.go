@@ -99,14 +99,8 @@ func (g *gen) weaveOf(size, apart int) *weave {
 				}
 			}
 			if masks[c] = found[bits]; masks[c] == 0 {
-				d := g.newReg(classMask)
-				g.pure(d, 0, 0, 0, func(e *encoder, in *inst) {
-					r := e.outMask(in.d)
-					e.MovImm(x86.RAX, bits)
-					e.Emit(x86.KFromQ, x86.Inst{VL: 16, D: r, B: x86.RAX})
-					e.doneMask(in.d, r)
-				})
-				masks[c], found[bits] = d, d
+				masks[c] = g.maskOf(bits)
+				found[bits] = masks[c]
 			}
 		}
 		w.masks = append(w.masks, masks)
@@ -152,8 +146,7 @@ func (g *gen) storeSide(s *sides, n *ir.Node) {
 func (g *gen) sidesTo(s *sides) vreg {
 	n := s.stores[0]
 	head, step := g.stepOf(n)
-	slot := g.p.lay.slots + int32(slotBytes*n.Mem.Slot)
-	at, end := n.Mem.Offset+int64(g.u*g.lanes)*step, int32(g.lanes)*int32(step)
+	p, at, end := g.p, n.Mem.Offset+int64(g.u*g.lanes)*step, int32(g.lanes)*int32(step)
 	to := g.newReg(classGPR)
 	g.inner(to, head.reg, 0, 0, func(e *encoder, in *inst) {
 		astray, done := e.NewLabel(), e.NewLabel()
@@ -162,21 +155,12 @@ func (g *gen) sidesTo(s *sides) vreg {
 		e.IMul(x86.W64, x86.RAX, regIndex)
 		e.Op(x86.ADD, x86.W64, x86.RAX, regT)
 		e.Lea(x86.RAX, x86.At(x86.RAX, int32(at)))
-		e.Test(x86.W64, x86.RAX, x86.RAX)
-		e.Jcc(x86.S, astray)
-		e.Lea(x86.RCX, x86.At(x86.RAX, end))
-		e.OpMem(x86.CMP, x86.W64, x86.RCX, x86.At(regArgs, slot+slotReach))
-		e.Jcc(x86.A, astray)
-		e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, slot+slotBase))
+		e.inSlot(n, p, x86.RCX, end, astray)
 		e.Jmp(done)
 		e.Bind(astray)
 		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
 		e.Bind(done)
-		r := e.outGPR(in.d, x86.RAX)
-		if r != x86.RAX {
-			e.Mov(x86.W64, r, x86.RAX)
-		}
-		e.doneGPR(in.d, r)
+		e.putGPR(in.d, x86.RAX)
 	})
 	return to
 }

@@ -96,22 +96,24 @@ func (g *gen) straightNode(n *ir.Node) {
 	}
 }
 
+// eachGroup does f for the groups at hand.
+func (g *gen) eachGroup(f func()) {
+	for g.u = g.lo; g.u < g.hi; g.u++ {
+		f()
+	}
+	g.u = g.lo
+}
+
 func (g *gen) jointIf(n *ir.Node) {
 	results, placed := make([][]vreg, g.hi), []bool(nil)
-	each := func(f func()) {
-		for g.u = g.lo; g.u < g.hi; g.u++ {
-			f()
-		}
-		g.u = g.lo
-	}
-	each(func() {
+	g.eachGroup(func() {
 		results[g.u], placed = g.resultsOf(n) // alike in all groups
 	})
 	other, over := g.asm.NewLabel(), g.asm.NewLabel()
 	way := func(r *ir.Region) {
 		end := g.asm.NewLabel()
 		g.region(r, end)
-		each(func() { g.yields(r.Yield, n.Results, results[g.u], 0) })
+		g.eachGroup(func() { g.yields(r.Yield, n.Results, results[g.u], 0) })
 		g.bind(end)
 	}
 	switch { // one way or the other, since lanes agree
@@ -175,14 +177,13 @@ func (g *gen) roundHeads(c carried) {
 
 // materializeAll makes a value's vectors for all groups.
 func (g *gen) materializeAll(v *ir.Value) {
-	for g.u = g.lo; g.u < g.hi; g.u++ {
+	g.eachGroup(func() {
 		if g.lin[v.ID].step == 0 && g.u > g.lo { // the same in all groups
 			g.set(v, g.vals[g.lo][v.ID])
 		} else {
 			g.set(v, g.materialize(v))
 		}
-	}
-	g.u = g.lo
+	})
 }
 
 func (g *gen) nextHeads(c carried) {
@@ -252,20 +253,14 @@ func (g *gen) countDown(counter vreg, head x86.Label) {
 func (g *gen) jointLoop(n *ir.Node) {
 	r, c := n.Regions[0], g.carried(n)
 	params := make([][]vreg, g.hi)
-	each := func(f func()) {
-		for g.u = g.lo; g.u < g.hi; g.u++ {
-			f()
-		}
-		g.u = g.lo
-	}
-	each(func() {
+	g.eachGroup(func() {
 		for i, v := range c.params {
 			d := g.newValue(v)
 			g.blend(v.Type, d, g.val(c.inits[i]), 0)
 			params[g.u] = append(params[g.u], d)
 		}
 	})
-	each(func() {
+	g.eachGroup(func() {
 		for i, v := range c.params {
 			g.set(v, params[g.u][i])
 		}
@@ -278,7 +273,7 @@ func (g *gen) jointLoop(n *ir.Node) {
 	g.bind(head)
 	g.roundHeads(c)
 	g.region(r, end)
-	each(func() { g.yieldRound(c, params[g.u], params[g.u], true) })
+	g.eachGroup(func() { g.yieldRound(c, params[g.u], params[g.u], true) })
 	g.bind(end)
 	if g.p.polls[n] {
 		g.poll()
@@ -288,7 +283,7 @@ func (g *gen) jointLoop(n *ir.Node) {
 	g.loop(first)
 	g.bind(out)
 	g.kept = kept
-	each(func() {
+	g.eachGroup(func() {
 		for i, v := range c.results {
 			g.succeed(v, params[g.u][i])
 		}

@@ -22,7 +22,12 @@ func (g *gen) allLanes() vreg {
 	if !g.t.evex {
 		return g.number(8, ^uint64(0))
 	}
-	d, bits := g.newReg(classMask), uint64(1)<<g.lanes-1
+	return g.maskOf(uint64(1)<<g.lanes - 1)
+}
+
+// maskOf is AVX-512's mask of lanes that bits tell.
+func (g *gen) maskOf(bits uint64) vreg {
+	d := g.newReg(classMask)
 	g.pure(d, 0, 0, 0, func(e *encoder, in *inst) {
 		r := e.outMask(in.d)
 		e.MovImm(x86.RAX, bits)

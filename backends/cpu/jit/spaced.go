@@ -45,14 +45,7 @@ func (g *gen) combOf(size, apart int) *comb {
 		g.add(inst{f: x86.MovUPS, vl: g.vl(size), d: d, mem: &mref{label: g.indices(size, func(lane int) int { return (lane*apart + i*(apart-1)) % g.lanes })}})
 	}
 	for j := 1; j < apart && g.t.evex; j++ {
-		d, bits := g.newReg(classMask), g.within(j, apart)
-		g.pure(d, 0, 0, 0, func(e *encoder, in *inst) {
-			r := e.outMask(in.d)
-			e.MovImm(x86.RAX, bits)
-			e.Emit(x86.KFromQ, x86.Inst{VL: 16, D: r, B: x86.RAX})
-			e.doneMask(in.d, r)
-		})
-		c.masks = append(c.masks, d)
+		c.masks = append(c.masks, g.maskOf(g.within(j, apart)))
 	}
 	g.once = once
 	return c
@@ -66,11 +59,7 @@ func (g *gen) spacedFrom(from vreg, step int64) vreg {
 		e.MovImm(x86.RAX, uint64(step))
 		e.IMul(x86.W64, x86.RAX, regIndex)
 		e.Op(x86.ADD, x86.W64, x86.RAX, e.gpr(in.a, regT))
-		r := e.outGPR(in.d, x86.RAX)
-		if r != x86.RAX {
-			e.Mov(x86.W64, r, x86.RAX)
-		}
-		e.doneGPR(in.d, r)
+		e.putGPR(in.d, x86.RAX)
 	})
 	return d
 }
@@ -221,12 +210,7 @@ func (g *gen) storeApart(n *ir.Node, v, done vreg) {
 			e.MovImm(regT, uint64(step))
 			e.IMul(x86.W64, x86.RCX, regT)
 			e.Lea(x86.RAX, x86.Mem{Base: x86.RAX, Index: x86.RCX, Scale: 1, Disp: int32(n.Mem.Offset)})
-			e.Test(x86.W64, x86.RAX, x86.RAX)
-			e.Jcc(x86.S, slow)
-			e.Lea(x86.RCX, x86.At(x86.RAX, int32(lanes-1)*int32(step)+int32(w)))
-			e.OpMem(x86.CMP, x86.W64, x86.RCX, x86.At(regArgs, p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotReach))
-			e.Jcc(x86.A, slow)
-			e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotBase))
+			e.inSlot(n, p, x86.RCX, int32(lanes-1)*int32(step)+int32(w), slow)
 			if scattered != nil {
 				scattered(e, e.vec(in.c, 0, vl))
 			} else {
@@ -239,16 +223,11 @@ func (g *gen) storeApart(n *ir.Node, v, done vreg) {
 			}
 		}
 		e.eachLane(lanesOf, lanes, func() {
-			stray, next := e.NewLabel(), e.NewLabel()
 			e.laneOffsetOf(head, step, int32(group))
-			e.checked(n, p, stray)
-			e.Load(x86.Width(size), regT, from)
-			e.Store(w, x86.At(x86.RAX, 0), regT)
-			e.Jmp(next)
-			e.Bind(stray)
-			e.Mov(x86.W64, regT, x86.RAX)
-			e.note(n, isa.FaultAccess, int32(group), true)
-			e.Bind(next)
+			e.inside(n, p, int32(group), func() {
+				e.Load(x86.Width(size), regT, from)
+				e.Store(w, x86.At(x86.RAX, 0), regT)
+			})
 		})
 		e.Bind(over)
 	})

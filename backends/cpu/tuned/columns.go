@@ -200,7 +200,7 @@ func (c columnLevel) text(w *writer) {
 		n = c.more
 	}
 	if n > 0 {
-		w.halve(c.combine, n, 1, 0, func(i int64) {
+		w.halve(c.combine, n, func(i int64) {
 			if i > 0 && c.far {
 				w.line("  bar_sync 0")
 			}
@@ -213,18 +213,23 @@ func (c columnLevel) text(w *writer) {
 	w.line("  exit")
 }
 
-// halve leaves in zi what is in partial i when width partials are left of n: of those
-// apart by half as much, one before the other, so that few wait for others. partial
-// makes one of them.
-func (w *writer) halve(combine string, n, width, i int64, partial func(i int64)) {
+// halve leaves in zi what n partials come to, each of which partial makes.
+func (w *writer) halve(combine string, n int64, partial func(i int64)) {
+	halved(n, 1, 0, partial, func(i, j int64) { w.line("  %s.%v z%d, z%[3]d, z%d", combine, w.acc, i, j) })
+}
+
+// halved leaves in partial i what is there when width partials are left of n: of those apart by half
+// as much, one before the other, so that few wait for others. make makes one of them, and
+// combine adds one to another.
+func halved(n, width, i int64, make func(i int64), combine func(i, j int64)) {
 	if width >= n {
-		partial(i)
+		make(i)
 		return
 	}
-	w.halve(combine, n, 2*width, i, partial)
+	halved(n, 2*width, i, make, combine)
 	if i+width < n {
-		w.halve(combine, n, 2*width, i+width, partial)
-		w.line("  %s.%v z%d, z%[3]d, z%d", combine, w.acc, i, i+width)
+		halved(n, 2*width, i+width, make, combine)
+		combine(i, i+width)
 	}
 }
 

@@ -124,27 +124,16 @@ func (s columnStat) text(w *writer) {
 		w.line("  sub.u64 len, rows, start\n  min.u64 len, len, %d\n  cvt.u32.u64 n, len\n  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  mul.u64 round, down, %d",
 			chunk, bits.Len64(uint64(s.partials))-1, s.partials-1, s.partials)
 	}
-	s.halve(w, s.each, 1, 0, func(i int64) { s.partial(w, i, i*groups) })
+	halved(s.each, 1, 0, func(i int64) { s.partial(w, i, i*groups) }, func(i, j int64) {
+		for k, stat := range s.r.Stats {
+			w.line("  %s.%v s%dx%d, s%[3]dx%[4]d, s%[3]dx%[5]d", stat.Combine, w.acc, k, i, j)
+		}
+	})
 	w.line("  mad.u64 to, block, cols, col\n  mul.u64 to, to, %d", w.acc.Size())
 	for k, stat := range s.r.Stats {
 		w.line("  stg.%v s%dx0, %s[to]", w.acc, k, stat.Name)
 	}
 	w.line("  exit")
-}
-
-// halve is writer.halve for all stats.
-func (s columnStat) halve(w *writer, n, width, i int64, partial func(i int64)) {
-	if width >= n {
-		partial(i)
-		return
-	}
-	s.halve(w, n, 2*width, i, partial)
-	if i+width < n {
-		s.halve(w, n, 2*width, i+width, partial)
-		for k, stat := range s.r.Stats {
-			w.line("  %s.%v s%dx%d, s%[3]dx%[4]d, s%[3]dx%[5]d", stat.Combine, w.acc, k, i, i+width)
-		}
-	}
 }
 
 // partial reduces the elements of a lane's partial number i, the first of which is so

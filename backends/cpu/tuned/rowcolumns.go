@@ -138,7 +138,7 @@ func (r *columnText) chunk(w *writer, s kernels.Stat, last bool) {
 		w.line("  %s", r.r.Text(s.Of, w.acc))
 	}
 	if r.few > 0 {
-		w.halve(s.Combine, int64(r.few), 1, 0, func(i int64) {
+		w.halve(s.Combine, int64(r.few), func(i int64) {
 			w.line("  mul.u64 here, down, %d\n  add.u64 here, here, from", i)
 			element("here", fmt.Sprintf("beside + %d", i*int64(size)))
 			w.line("  mov.%v z%d, z", w.acc, i)
@@ -164,7 +164,7 @@ func (r *columnText) chunk(w *writer, s kernels.Stat, last bool) {
 			}
 			w.line("  add.u64 here, here, round\n  add.u64 along, along, %d\nround%d:", lanes*size, label)
 		}
-		w.halve(s.Combine, int64(partials), 1, 0, func(i int64) {
+		w.halve(s.Combine, int64(partials), func(i int64) {
 			if int(i) >= more {
 				return
 			}
@@ -190,7 +190,7 @@ func (r *columnText) chunk(w *writer, s kernels.Stat, last bool) {
 		group(fmt.Sprint(keptRows), fmt.Sprint(chunk/lanes), 0)
 		w.line("  mul.u64 far, down, %d\n  add.u64 from, begin, far\n  add.u64 beside, start, %d", chunk, chunk*size)
 	}
-	w.halve(s.Combine, keptRows, 1, 0, func(i int64) {
+	w.halve(s.Combine, keptRows, func(i int64) {
 		w.line("  mul.u64 put, many, %d\n  add.u64 put, put, keep\n  ldg.%v z%[1]d, kept[put]", i, w.acc)
 	})
 }
