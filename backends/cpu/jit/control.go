@@ -23,6 +23,16 @@ type exit struct {
 	lanes  vreg        // the lanes that came; 0: nobody asks
 }
 
+// comesTo has the Brs to a construct lead to an exit.
+func (g *gen) comesTo(n *ir.Node, x *exit) {
+	for _, v := range x.values {
+		d := g.newValue(v)
+		g.clear(v, d)
+		x.regs = append(x.regs, d)
+	}
+	g.exits[n] = x
+}
+
 // leaving fills escapes and rounds.
 func (p *program) leaving(r *ir.Region, around []*ir.Node) {
 	for _, n := range r.Nodes {
@@ -314,12 +324,7 @@ func (g *gen) blockNode(n *ir.Node) {
 		x.lanes = g.newReg(g.maskClass())
 		g.assignMask(x.lanes, g.noLanes())
 	}
-	for _, v := range n.Results {
-		d := g.newValue(v)
-		g.clear(v, d)
-		x.regs = append(x.regs, d)
-	}
-	g.exits[n] = x
+	g.comesTo(n, x)
 	before := g.m
 	r, end := n.Regions[0], g.asm.NewLabel()
 	g.region(r, end)
@@ -352,129 +357,103 @@ func (g *gen) brNode(n *ir.Node) {
 	}
 }
 
-// loopNode: all lanes that are in the loop are in the same round.
-func (g *gen) loopNode(n *ir.Node) {
+// rounds is a loop while it is written. All lanes that are in it are in the same round.
+type rounds struct {
+	carried
+	params, results []vreg // results keep what lanes have whose rounds are over while others go on
+	uniform         bool   // all have as many rounds
+	parts           bool   // some leave it before others
+	m               vreg   // the lanes that are in it
+	next            exit   // to the next round
+	// direct: a round ends for all lanes at once, and those that leave it leave the loop, so one mask
+	// tells who is there, and the last who leave go straight out.
+	direct bool
+}
+
+// enterLoop makes what a loop needs before its first round.
+func (g *gen) enterLoop(n *ir.Node) *rounds {
 	r := n.Regions[0]
-	carried := g.carried(n)
-	uniform := true
-	var count, counter, round vreg
-	if n.Counted {
-		uniform = g.same(n.Args[0])
+	l := &rounds{carried: g.carried(n), uniform: !n.Counted || g.same(n.Args[0])}
+	l.params = make([]vreg, len(l.carried.params))
+	for i, v := range l.carried.params {
+		l.params[i] = g.newValue(v)
+		g.blend(v.Type, l.params[i], g.val(l.inits[i]), 0)
+		g.set(v, l.params[i])
 	}
-	if n.Counted && !uniform {
+	l.results = l.params
+	if !l.uniform {
+		l.results = make([]vreg, len(l.params))
+		for i, v := range l.carried.params {
+			l.results[i] = g.newValue(v)
+			g.blend(v.Type, l.results[i], l.params[i], 0)
+		}
+	}
+	l.parts, l.m = g.p.escapes[n] || !l.uniform, g.m
+	l.next.values = l.carried.params
+	l.direct = l.parts && l.uniform && !g.p.rounds[n] && !r.Ends() && g.asks(r)
+	return l
+}
+
+func (g *gen) loopNode(n *ir.Node) {
+	r, before := n.Regions[0], g.m
+	var count, counter, round, over vreg // over: lanes that have done their rounds
+	if n.Counted && !g.same(n.Args[0]) {
 		count = g.val(n.Args[0])
 	}
-	inits := carried.inits
-	params := make([]vreg, len(carried.params))
-	for i, v := range carried.params {
-		params[i] = g.newValue(v)
-		g.blend(v.Type, params[i], g.val(inits[i]), 0)
-		g.set(v, params[i])
-	}
-	// Lanes whose rounds are over keep their results while others go on.
-	results := params
-	if !uniform {
-		results = make([]vreg, len(params))
-		for i, v := range carried.params {
-			results[i] = g.newValue(v)
-			g.blend(v.Type, results[i], params[i], 0)
-		}
+	l := g.enterLoop(n)
+	if !l.uniform {
 		round = g.newReg(classVec)
 		g.blend(isa.U32, round, g.number(4, 0), 0)
 	}
-	before, m, parts := g.m, g.m, g.p.escapes[n] || !uniform
-	if parts {
-		m = g.copyMask(g.m)
+	if l.parts {
+		l.m = g.copyMask(g.m)
 	}
-	next := &exit{values: carried.params}
 	if g.p.rounds[n] {
-		next.lanes = g.newReg(g.maskClass())
-		for _, v := range carried.params {
-			d := g.newValue(v)
-			g.clear(v, d)
-			next.regs = append(next.regs, d)
-		}
-		g.exits[n] = next
+		l.next.lanes = g.newReg(g.maskClass())
+		g.comesTo(n, &l.next)
 	}
-	var over vreg // lanes that have done their rounds
 	head, end, out := g.asm.NewLabel(), g.asm.NewLabel(), g.asm.NewLabel()
-	g.startHeads(carried)
-	if n.Counted && uniform {
+	g.startHeads(l.carried)
+	if n.Counted && l.uniform {
 		counter = g.counter(n, out)
 	}
-	if !uniform {
+	if !l.uniform {
 		over = g.newReg(g.maskClass())
 		g.assignMask(over, g.noLanes())
 	}
 	kept := g.keepSlots(r)
 	first := g.here()
 	g.bind(head)
-	g.roundHeads(carried)
-	if !uniform {
-		goes := g.maskAnd(m, g.cmpI(isa.U32, round, count, isa.LT))
-		g.mergeMask(over, g.maskWithout(m, goes))
-		g.assignMask(m, goes)
-		g.jumpNone(m, out)
+	g.roundHeads(l.carried)
+	if !l.uniform {
+		goes := g.maskAnd(l.m, g.cmpI(isa.U32, round, count, isa.LT))
+		g.mergeMask(over, g.maskWithout(l.m, goes))
+		g.assignMask(l.m, goes)
+		g.jumpNone(l.m, out)
 	}
-	if next.lanes != 0 {
-		g.assignMask(next.lanes, g.noLanes())
+	if l.next.lanes != 0 {
+		g.assignMask(l.next.lanes, g.noLanes())
 	}
-	ends := r.Ends()
-	// Where a round ends for all lanes at once, and those that leave it leave the loop, one
-	// mask tells who is there, and the last who leave go straight out.
-	direct := parts && uniform && next.lanes == 0 && !ends && g.asks(r)
-	if g.m = m; direct {
-		g.mine = m
+	if g.m = l.m; l.direct {
+		g.mine = l.m
 	}
 	g.region(r, end)
-	if next.lanes == 0 && !ends {
-		g.yieldRound(carried, params, results, uniform)
-	} else if !ends {
-		g.yields(carried.yields, carried.params, next.regs, g.m)
-	}
-	if !direct {
-		g.bind(end)
-	}
-	switch {
-	case direct:
-	case next.lanes != 0:
-		if !ends {
-			g.mergeMask(next.lanes, g.m)
-		}
-		if parts {
-			g.assignMask(m, next.lanes)
-		}
-	case ends && parts: // every lane left
-		g.assignMask(m, g.noLanes())
-	case parts:
-		g.assignMask(m, g.m)
-	}
-	if parts && !direct {
-		g.jumpNone(m, out)
-	}
-	if next.lanes != 0 {
-		for i, v := range carried.params {
-			if !uniform {
-				g.blend(v.Type, results[i], next.regs[i], m)
-			}
-			g.blend(v.Type, params[i], next.regs[i], 0)
-		}
-	}
+	g.endRound(l, r.Ends(), end, out)
 	if g.p.polls[n] {
 		g.poll()
 	}
-	g.nextHeads(carried)
+	g.nextHeads(l.carried)
 	switch {
 	case counter != 0:
 		g.countDown(counter, head)
 	default:
-		if !uniform {
+		if !l.uniform {
 			g.add(inst{f: x86.AddD, vl: g.vl(4), d: round, a: round, b: g.number(4, 1)})
 		}
 		g.jump(head)
 	}
 	g.loop(first)
-	if direct {
+	if l.direct {
 		g.bind(end)
 	}
 	g.bind(out)
@@ -482,15 +461,50 @@ func (g *gen) loopNode(n *ir.Node) {
 	switch {
 	case !g.p.escapes[n]:
 		g.m = before
-	case uniform:
-		g.m = m
+	case l.uniform:
+		g.m = l.m
 	default:
 		g.m = over
 	}
-	for i, v := range carried.results {
-		g.succeed(v, results[i])
+	for i, v := range l.carried.results {
+		g.succeed(v, l.results[i])
 	}
 	g.endHeads(n)
+}
+
+// endRound hands what a round has come to on to the next, and the lanes that go there; ends says that all of them left by Brs.
+func (g *gen) endRound(l *rounds, ends bool, end, out x86.Label) {
+	next := &l.next
+	if next.lanes == 0 && !ends {
+		g.yieldRound(l.carried, l.params, l.results, l.uniform)
+	} else if !ends {
+		g.yields(l.yields, l.carried.params, next.regs, g.m)
+	}
+	if l.direct {
+		return
+	}
+	g.bind(end)
+	stay := g.m
+	switch {
+	case next.lanes != 0:
+		if !ends {
+			g.mergeMask(next.lanes, g.m)
+		}
+		stay = next.lanes
+	case ends && l.parts: // every lane left
+		stay = g.noLanes()
+	}
+	if l.parts {
+		g.assignMask(l.m, stay)
+		g.jumpNone(l.m, out)
+	}
+	for i, d := range next.regs {
+		v := next.values[i]
+		if !l.uniform {
+			g.blend(v.Type, l.results[i], d, l.m)
+		}
+		g.blend(v.Type, l.params[i], d, 0)
+	}
 }
 
 // yieldRound makes what a round yields the parameters of the next.
