@@ -308,14 +308,18 @@ func (w *worker) setMask(n int64) bool {
 		w.mask[0] = 1<<n - 1
 		return n > 0
 	}
-	n *= w.p.t.size() / 4
+	w.setWords(n * w.p.t.size() / 4)
+	return n > 0
+}
+
+// setWords sets so many words of AVX2's mask.
+func (w *worker) setWords(n int64) {
 	for i := range w.mask {
 		w.mask[i] = 0
 		if int64(i) < n {
 			w.mask[i] = ^uint32(0)
 		}
 	}
-	return n > 0
 }
 
 // deliver writes sums to the rows i0 … i1 and columns j0 … j1 of the result.

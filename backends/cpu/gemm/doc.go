@@ -44,7 +44,8 @@
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
 //	outer.go     a column times a row, of which only the result is large
 //	stacks.go    stacks of small matrices, many at a time
-//	blocks.go    blocks, panels, tiles, and which of all this serves a product
+//	blocks.go    products, a thread's memory, and which of all this serves a product
+//	plan.go      a block of the result by panels and tiles: how it is done, and doing it
 //	shape.go     how a product is cut into blocks and tiles, and threads share it
 //	ahead.go     what is fetched meanwhile
 //	elements.go  the types that are converted on the way

@@ -338,76 +338,79 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 	}
 	r.record, r.batches, r.parts, r.part, r.cPart, r.later, r.err = l.Record, 1, 1, max(kk, 1), 0, 0, nil
 	r.stopped.Store(false)
-	first := int64(0) // of the matrices
+	first, count := int64(0), int64(0) // of the matrices; elements of a part
 	if k.is.Batched {
-		first = param(k.params.batch)
+		first, r.batches = param(k.params.batch), int64(l.Grid[2])
 		p.aNext, p.bNext = param(k.params.aBatch), param(k.params.bBatch)
-		r.batches = int64(l.Grid[2])
 		p.a += uintptr(first * p.aNext)
 		p.b += uintptr(first * p.bNext)
 		p.c += uintptr(first * m * n * k.out.size)
-		if !ok || !within(l.Slots[0].Bytes, k.in.size, first+r.batches, p.aNext, m, p.ars, kk, p.acs) ||
-			!within(l.Slots[1].Bytes, k.in.size, first+r.batches, p.bNext, kk, p.brs, n, p.bcs) {
-			return nil, false
-		}
-		if !within(l.Slots[2].Bytes, k.out.size, first+r.batches, min(m*n, maxBytes/8)*k.out.size, m, p.crs, n, p.ccs) {
-			return nil, false
-		}
-	} else if !ok || l.Grid[2] != 1 || !within(l.Slots[0].Bytes, k.in.size, 1, 0, m, p.ars, kk, p.acs) ||
-		!within(l.Slots[1].Bytes, k.in.size, 1, 0, kk, p.brs, n, p.bcs) {
-		return nil, false
 	}
 	if k.is.Split {
-		r.parts, r.part = param(k.params.parts), param(k.params.part)
-		count := param(k.params.count)
+		r.parts, r.part, count = param(k.params.parts), param(k.params.part), param(k.params.count)
 		r.cPart = min(count, maxBytes/8) * k.out.size
-		if !ok || r.part < 1 || r.part > k.is.Most || r.parts != max(1, ceil(kk, r.part)) || r.parts > int64(l.Grid[1])*int64(l.Block[2]) ||
-			count < r.batches*m*n || !within(l.Slots[2].Bytes, k.out.size, r.parts, r.cPart, first+r.batches, m*n*k.out.size, m*n, k.out.size) {
-			return nil, false
-		}
-	} else if k.is.T.Float() && kk > k.is.Most || l.Grid[1] != 1 || l.Block[2] != 1 {
-		return nil, false
-	} else if !k.is.Batched && !within(l.Slots[2].Bytes, k.out.size, 1, 0, m, p.crs, n, p.ccs) {
-		return nil, false
 	}
-	// Every element has its lane.
-	lanes := uint64(1)
-	for i := range 3 {
-		hi, lo := bits.Mul64(lanes, uint64(l.Grid[i])*uint64(l.Block[i]))
-		if hi != 0 {
-			return nil, false
-		}
-		lanes = lo
-	}
-	if l.N != lanes || l.Block[2] > 1 && k.is.Batched && !k.is.Split || across < 1 || int64(l.Grid[0])%across != 0 ||
-		across*int64(l.Block[0]) < n || int64(l.Grid[0])/across*int64(l.Block[1]) < m {
+	if !ok || !r.inSlots(&p, l, first) || !k.splits(r, &p, l, first, count) || !k.hasLanes(l, m, n, across) {
 		return nil, false
 	}
 	if m == 0 || n == 0 || r.batches == 0 {
 		return nil, true
 	}
 	if p.scaled {
-		p.alpha, p.beta = l.Params[k.params.alpha], l.Params[k.params.beta]
-		switch k.t {
-		case f32:
-			p.reads = math.Float32frombits(uint32(p.beta)) != 0
-			p.scaled = math.Float32frombits(uint32(p.alpha)) != 1
-		case f64:
-			p.reads = math.Float64frombits(p.beta) != 0
-			p.scaled = math.Float64frombits(p.alpha) != 1
-		case i32:
-			others := 64 - 8*k.is.Acc.Size()
-			p.reads = p.beta<<others != 0
-			p.scaled = p.alpha<<others != 1<<others
-		default:
-			p.reads = p.beta != 0
-		}
+		p.scale(l.Params[k.params.alpha], l.Params[k.params.beta], 64-8*k.is.Acc.Size())
 	}
 	if p.tooSmallForUnits() {
 		p.unit = noMultiplier
 	}
 	r.first = p.orient()
 	return r, true
+}
+
+// inSlots reports whether all matrices of a launch up to its last one lie in its slots.
+func (r *launch) inSlots(p *product, l *backends.Launch, first int64) bool {
+	all := first + r.batches
+	return within(l.Slots[0].Bytes, p.in.size, all, p.aNext, p.m, p.ars, p.k, p.acs) &&
+		within(l.Slots[1].Bytes, p.in.size, all, p.bNext, p.k, p.brs, p.n, p.bcs) &&
+		within(l.Slots[2].Bytes, p.out.size, all, min(p.m*p.n, maxBytes/8)*p.out.size, p.m, p.crs, p.n, p.ccs)
+}
+
+// splits reports whether k is in as many parts as the plan would make, which lie in the result's slot.
+func (k *Kernel) splits(r *launch, p *product, l *backends.Launch, first, count int64) bool {
+	if !k.is.Split {
+		return (!k.is.T.Float() || p.k <= k.is.Most) && l.Grid[1] == 1 && l.Block[2] == 1
+	}
+	each := p.m * p.n
+	return r.part >= 1 && r.part <= k.is.Most && r.parts == max(1, ceil(p.k, r.part)) && r.parts <= int64(l.Grid[1])*int64(l.Block[2]) &&
+		count >= r.batches*each && within(l.Slots[2].Bytes, p.out.size, r.parts, r.cPart, first+r.batches, each*p.out.size, each, p.out.size)
+}
+
+// hasLanes reports whether every element has its lane.
+func (k *Kernel) hasLanes(l *backends.Launch, m, n, across int64) bool {
+	lanes := uint64(1)
+	for i := range 3 {
+		hi, lo := bits.Mul64(lanes, uint64(l.Grid[i])*uint64(l.Block[i]))
+		if hi != 0 {
+			return false
+		}
+		lanes = lo
+	}
+	return l.N == lanes && (k.is.Batched || l.Grid[2] == 1) && across >= 1 && int64(l.Grid[0])%across == 0 &&
+		across*int64(l.Block[0]) >= n && int64(l.Grid[0])/across*int64(l.Block[1]) >= m
+}
+
+// scale has alpha and beta follow the product, of which integers have but so many bits less than 64.
+func (p *product) scale(alpha, beta uint64, others int) {
+	p.alpha, p.beta = alpha, beta
+	switch p.t {
+	case f32:
+		p.reads, p.scaled = math.Float32frombits(uint32(beta)) != 0, math.Float32frombits(uint32(alpha)) != 1
+	case f64:
+		p.reads, p.scaled = math.Float64frombits(beta) != 0, math.Float64frombits(alpha) != 1
+	case i32:
+		p.reads, p.scaled = beta<<others != 0, alpha<<others != 1<<others
+	default:
+		p.reads = beta != 0
+	}
 }
 
 // within reports whether elements of a stack of matrices, of sizes and byte

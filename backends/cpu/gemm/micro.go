@@ -109,10 +109,7 @@ const (
 
 var (
 	bases     = [...]x86.Reg{x86.R8, x86.R10, x86.R11}
-	multiples = [...]struct {
-		index x86.Reg
-		scale uint8
-	}{{x86.None, 1}, {x86.R9, 1}, {x86.R9, 2}, {x86.RBX, 1}, {x86.R9, 4}, {x86.RBP, 1}, {x86.RBX, 2}, {x86.R12, 1}, {x86.R9, 8},
+	multiples = [...]multiple{{x86.None, 1}, {x86.R9, 1}, {x86.R9, 2}, {x86.RBX, 1}, {x86.R9, 4}, {x86.RBP, 1}, {x86.RBX, 2}, {x86.R12, 1}, {x86.R9, 8},
 		{x86.R13, 1}, {x86.RBP, 2}, {x86.R14, 1}, {x86.RBX, 4}}
 	kept = [...]x86.Reg{x86.RBX, x86.RBP, x86.R12, x86.R13, x86.R14, x86.R15}
 )
@@ -265,8 +262,7 @@ func (g *maker) element(row, u int) x86.Mem {
 	if !g.s.along {
 		return x86.At(regA, int32(row)*int32(g.s.t.size()))
 	}
-	m := multiples[row%len(multiples)]
-	return x86.Mem{Base: bases[row/len(multiples)], Index: m.index, Scale: m.scale, Disp: int32(u) * int32(g.s.t.size())}
+	return multiples[row%len(multiples)].of(bases[row/len(multiples)], u*int(g.s.t.size()))
 }
 
 // bases returns how many bases the rows are reached from.

@@ -31,6 +31,8 @@ func TestTiles(t *testing.T) {
 	for _, l := range libraries {
 		for typ := range numbers {
 			if typ == i64 && !l.m.evex { // which AVX2 doesn't multiply
+				_, err := micro(l.m, tile{t: typ, rows: 1, cols: 1}, false)
+				require.ErrorContains(t, err, "is for machines with AVX-512")
 				continue
 			}
 			t.Run(fmt.Sprint(l.m, typ), func(t *testing.T) {

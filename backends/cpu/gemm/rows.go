@@ -96,6 +96,98 @@ func (g *maker) columns(h int, to func(i int) x86.Reg, each func(p int, from x86
 	}
 }
 
+// rowMaker writes such a kernel.
+type rowMaker struct {
+	*maker
+	side, high, parts int // of a square; rows of all groups; chunks side by side
+	rows, cols        [8]multiple
+	shared            x86.Reg // the first of those of half a square, which groups share that take turns …
+	share             bool    // … if there are registers
+}
+
+// row is where a row of a group is, as far as there are rows: what is missing is the last one again.
+func (g *rowMaker) row(group, i, disp int) x86.Mem {
+	return g.rows[min(i, g.high-1-group*g.side)].of(groupBases[group], disp)
+}
+
+func (g *rowMaker) factor(c, p int) x86.Reg {
+	return g.shared + x86.Reg(c*g.side/2+p%(g.side/2))
+}
+
+// addColumn adds the products of column p of a square of the first chunk or the second.
+func (g *rowMaker) addColumn(group, part, p, disp int, from x86.Reg, shared bool) {
+	for c := range g.s.rows {
+		sum := g.sum(c, group) + x86.Reg(part*g.s.rows*g.s.cols)
+		x := g.cols[c].of(regB, disp+p*int(g.s.t.size()))
+		if shared {
+			g.op(g.f.fma, sum, from, g.factor(c, p))
+			continue
+		}
+		if g.m.evex {
+			g.Emit(g.f.fma, x86.Inst{VL: 32, D: sum, A: from, IsMem: true, Mem: x, Broadcast: true})
+			continue
+		}
+		g.broadcast(factorReg, x)
+		g.op(g.f.fma, sum, from, factorReg)
+	}
+}
+
+// squares does so many squares of each group, by turns, so that their chains go on side by side.
+func (g *rowMaker) squares(n int) {
+	size, half := int(g.s.t.size()), g.side/2
+	for at := range 2 * n * g.parts {
+		h, part := at/g.parts, at%g.parts
+		disp := h/2*32 + part*chunk*size
+		for i := range g.s.rows * half {
+			if c, p := i/half, h&1*half+i%half; g.share {
+				g.broadcast(g.factor(c, p), g.cols[c].of(regB, disp+p*size))
+			}
+		}
+		for group := range g.s.cols {
+			g.loadHalf(func(i int) x86.Mem { return g.row(group, i, disp+16*(h&1)) })
+			g.columns(h&1, oneColumn, func(p int, from x86.Reg) { g.addColumn(group, part, p, disp, from, g.share) })
+		}
+	}
+}
+
+// rest is a square of which only some columns are there, as RCX says.
+func (g *rowMaker) rest(group int) {
+	done := g.NewLabel()
+	for h := range 2 {
+		load := func(r x86.Reg, m x86.Mem) {
+			if g.m.evex {
+				g.Emit(g.f.load, x86.Inst{VL: 16, D: r, IsMem: true, Mem: m, K: x86.Reg(1 + h), Zero: true})
+				return
+			}
+			mask := argMask
+			mask.Disp += int32(16 * h)
+			g.Emit(x86.MovUPS, x86.Inst{VL: 16, D: factorReg, IsMem: true, Mem: mask})
+			g.Emit(g.f.maskLoad, x86.Inst{VL: 16, D: r, A: factorReg, IsMem: true, Mem: m})
+		}
+		for q := range g.side / 2 {
+			r := squareReg + x86.Reg(q)
+			load(r, g.row(group, q, 16*h))
+			load(columnReg, g.row(group, q+g.side/2, 16*h))
+			g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, B: columnReg, Imm: 1})
+		}
+		g.columns(h, oneColumn, func(p int, from x86.Reg) {
+			g.OpImm(x86.CMP, x86.W64, regCount, int32(p))
+			g.Jcc(x86.LE, done)
+			g.addColumn(group, 0, p, 0, from, false)
+		})
+	}
+	g.Bind(done)
+}
+
+// forward moves on by so many elements of k.
+func (g *rowMaker) forward(n int) {
+	by := int32(n) * int32(g.s.t.size())
+	for i := range g.s.cols {
+		g.OpImm(x86.ADD, x86.W64, groupBases[i], by)
+	}
+	g.OpImm(x86.ADD, x86.W64, regB, by)
+}
+
 // byRows is the kernel. One that does two chunks does whole ones, each row's two side by side:
 // as many sums more go on at a time, without more rows. One for few rows has so many as its
 // tile has columns, in groups of which what is missing is the last one again.
@@ -105,87 +197,18 @@ func byRows(m machine, s tile, two, few bool) ([]byte, error) {
 	if few {
 		high, s.cols = s.cols, (s.cols+side-1)/side
 	}
-	g := newMaker(rowsMachine(m), s)
+	g := &rowMaker{maker: newMaker(rowsMachine(m), s), side: side, high: high, parts: 1}
 	g.first, g.free = rowSumReg, [2]x86.Reg{0, 1}
-	parts := 1
 	if two {
-		parts, g.second = 2, rowSumReg+x86.Reg(s.rows*s.cols)
+		g.parts, g.second = 2, rowSumReg+x86.Reg(s.rows*s.cols)
 	}
 	g.begin()
 	const step, colStep, next = x86.R9, x86.R14, x86.RDX
 	g.Load(x86.W64, step, argAStep)
 	g.Load(x86.W64, colStep, argBStep)
-	rows, cols := g.multiplesOf(step, x86.RBX, x86.RBP, x86.R12), g.multiplesOf(colStep, x86.R15, x86.None, x86.None)
-	size := int(s.t.size())
-	row := func(group, i, disp int) x86.Mem { return rows[min(i, high-1-group*side)].of(groupBases[group], disp) }
-	// Groups that take turns share the factors of half a square, if there are registers.
-	factors := rowSumReg + x86.Reg(parts*s.rows*s.cols)
-	factor := func(c, p int) x86.Reg { return factors + x86.Reg(c*side/2+p%(side/2)) }
-	share := s.cols > 1 && int(factors)+s.rows*side/2 <= m.registers()
-	// column adds the products of column p of a square of the first chunk or the second.
-	column := func(group, part, p, disp int, from x86.Reg, shared bool) {
-		for c := range s.rows {
-			sum := g.sum(c, group) + x86.Reg(part*s.rows*s.cols)
-			x := cols[c].of(regB, disp+p*size)
-			if shared {
-				g.op(g.f.fma, sum, from, factor(c, p))
-				continue
-			}
-			if m.evex {
-				g.Emit(g.f.fma, x86.Inst{VL: 32, D: sum, A: from, IsMem: true, Mem: x, Broadcast: true})
-				continue
-			}
-			g.broadcast(factorReg, x)
-			g.op(g.f.fma, sum, from, factorReg)
-		}
-	}
-	whole := func(group, part, h, disp int) {
-		g.loadHalf(func(i int) x86.Mem { return row(group, i, disp+16*h) })
-		g.columns(h, oneColumn, func(p int, from x86.Reg) { column(group, part, p, disp, from, share) })
-	}
-	// squares does so many squares of each group, by turns, so that their chains go on side by side.
-	squares := func(n int) {
-		for at := range 2 * n * parts {
-			h, part := at/parts, at%parts
-			disp := h/2*32 + part*chunk*size
-			for i := range s.rows * side / 2 {
-				if c, p := i/(side/2), h&1*side/2+i%(side/2); share {
-					g.broadcast(factor(c, p), cols[c].of(regB, disp+p*size))
-				}
-			}
-			for i := range s.cols {
-				whole(i, part, h&1, disp)
-			}
-		}
-	}
-	// rest is a square of which only some columns are there, as RCX says.
-	rest := func(group int) {
-		done := g.NewLabel()
-		for h := range 2 {
-			load := func(r x86.Reg, m x86.Mem) {
-				if g.m.evex {
-					g.Emit(g.f.load, x86.Inst{VL: 16, D: r, IsMem: true, Mem: m, K: x86.Reg(1 + h), Zero: true})
-					return
-				}
-				mask := argMask
-				mask.Disp += int32(16 * h)
-				g.Emit(x86.MovUPS, x86.Inst{VL: 16, D: factorReg, IsMem: true, Mem: mask})
-				g.Emit(g.f.maskLoad, x86.Inst{VL: 16, D: r, A: factorReg, IsMem: true, Mem: m})
-			}
-			for q := range side / 2 {
-				r := squareReg + x86.Reg(q)
-				load(r, row(group, q, 16*h))
-				load(columnReg, row(group, q+side/2, 16*h))
-				g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, B: columnReg, Imm: 1})
-			}
-			g.columns(h, oneColumn, func(p int, from x86.Reg) {
-				g.OpImm(x86.CMP, x86.W64, regCount, int32(p))
-				g.Jcc(x86.LE, done)
-				column(group, 0, p, 0, from, false)
-			})
-		}
-		g.Bind(done)
-	}
+	g.rows, g.cols = g.multiplesOf(step, x86.RBX, x86.RBP, x86.R12), g.multiplesOf(colStep, x86.R15, x86.None, x86.None)
+	g.shared = rowSumReg + x86.Reg(g.parts*s.rows*s.cols)
+	g.share = s.cols > 1 && int(g.shared)+s.rows*side/2 <= m.registers()
 	if m.evex {
 		for h := range int32(2) {
 			mask := argMask
@@ -196,7 +219,7 @@ func byRows(m machine, s tile, two, few bool) ([]byte, error) {
 	again := g.NewLabel()
 	g.Bind(again)
 	g.zero()
-	for i := range (parts - 1) * s.rows * s.cols {
+	for i := range (g.parts - 1) * s.rows * s.cols {
 		g.clear(g.second + x86.Reg(i))
 	}
 	g.factors()
@@ -207,39 +230,33 @@ func byRows(m machine, s tile, two, few bool) ([]byte, error) {
 		g.Load(x86.W64, next, at(unsafe.Offsetof(shapeOfArgs.ahead)))
 		g.Op(x86.ADD, x86.W64, next, regA)
 	}
-	forward := func(n int) {
-		for i := range s.cols {
-			g.OpImm(x86.ADD, x86.W64, groupBases[i], int32(n*size))
-		}
-		g.OpImm(x86.ADD, x86.W64, regB, int32(n*size))
-	}
 	// Two squares of a group at once are lines of the cache.
 	loop, one, tail, done := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.OpImm(x86.SUB, x86.W64, regCount, int32(2*side))
 	g.Jcc(x86.L, one)
 	g.Bind(loop)
 	if s.far { // as many lines of the rows that follow, which lie in a row
-		lines := parts * high
+		lines := g.parts * high
 		for i := range lines {
 			g.PrefetchL2(x86.At(next, int32(64*i)))
 		}
 		g.OpImm(x86.ADD, x86.W64, next, int32(64*lines))
 	}
-	squares(2)
-	forward(2 * side)
+	g.squares(2)
+	g.forward(2 * side)
 	g.OpImm(x86.SUB, x86.W64, regCount, int32(2*side))
 	g.Jcc(x86.GE, loop)
 	g.Bind(one)
 	g.OpImm(x86.ADD, x86.W64, regCount, int32(side))
 	g.Jcc(x86.S, tail)
-	squares(1)
-	forward(side)
+	g.squares(1)
+	g.forward(side)
 	g.OpImm(x86.SUB, x86.W64, regCount, int32(side))
 	g.Bind(tail)
 	g.OpImm(x86.ADD, x86.W64, regCount, int32(side))
 	g.Jcc(x86.E, done)
 	for i := range s.cols {
-		rest(i)
+		g.rest(i)
 	}
 	g.Bind(done)
 	g.finish()
@@ -326,36 +343,25 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 	cols := ceil(p.n, ceil(p.n, min(mostAtOnce, p.lib.m.mostColumns(2))))
 	few := p.takesFew()
 	for i0 < i1 {
-		again := max(0, side-(i1-i0))
-		if few {
-			again = 0
-		}
-		via := p.crs != size || again > 0 || few
-		groups := max(1, min((i1-i0+again)/side, most))
-		for p.lib.m.mostColumns(groups) < cols {
-			groups--
-		}
-		if few {
-			groups = ceil(i1-i0, side)
-		}
+		h := p.rowsAtOnce(i1-i0, cols, most, few)
 		// Two chunks, if there are registers, and they do not compete as rows do.
-		two := groups == 1 && p.k >= 2*chunk && int64(p.lib.m.registers()) >= int64(rowSumReg)+2*cols &&
+		two := h.groups == 1 && p.k >= 2*chunk && int64(p.lib.m.registers()) >= int64(rowSumReg)+2*cols &&
 			(chunk*size&4095 != 0 || beside == mostGroups)
 		calls := max(1, ceil(p.k, chunk))
 		if two {
 			calls -= p.k / (2 * chunk)
 		}
-		tiles := int64(1)
-		if (calls == 1 || bytes <= beyondL2) && again == 0 && !few {
-			tiles = min((i1-i0)/(groups*side), 8)
+		if (calls == 1 || bytes <= beyondL2) && h.again == 0 && !few {
+			h.tiles = min((i1-i0)/h.rows, 8)
+			h.rows *= h.tiles
 		}
-		rows := tiles*groups*side - again
-		s.cols = int(groups)
+		via := p.crs != size || h.again > 0 || few
+		s.cols = int(h.groups)
 		one, both := rowwise, chunkwise
 		if few {
-			rows = i1 - i0
-			s.cols, one, both = int(rows), fewwise, fewChunkwise
+			s.cols, one, both = int(h.rows), fewwise, fewChunkwise
 		}
+		down := h.groups * side * p.ars // from tile to tile
 		for j := int64(0); j < p.n; j += cols {
 			s.rows = int(min(cols, p.n-j))
 			c := p.c + uintptr(i0*p.crs+j*p.ccs)
@@ -367,32 +373,49 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 				at = place{sums, step}
 			}
 			if via && p.reads {
-				w.move(before+uintptr(again*size), size, step, c, p.ccs, p.crs, int64(s.rows), rows)
+				w.move(before+uintptr(h.again*size), size, step, c, p.ccs, p.crs, int64(s.rows), h.rows)
 			}
 			for p0 := int64(0); p0 == 0 || p0 < p.k; {
 				if w.ends() {
 					return
 				}
 				w.k = min(p.k-p0, chunk)
-				w.a, w.aStep, w.aNext = p.a+uintptr((i0-again)*p.ars+p0*size), uintptr(p.ars), uintptr(groups*side*p.ars)
+				w.a, w.aStep, w.aNext = p.a+uintptr((i0-h.again)*p.ars+p0*size), uintptr(p.ars), uintptr(down)
 				w.b, w.bStep, w.bNext = p.b+uintptr(p0*size+j*p.bcs), uintptr(p.bcs), 0
-				w.dNext = uintptr(groups * side * size)
+				w.dNext = uintptr(h.groups * side * size)
 				kind, end := one, p0+chunk
 				if two && p0+2*chunk <= p.k {
 					kind, end = both, p0+2*chunk
 				}
 				w.follow(p0 == 0, end >= p.k, at, to, was)
 				w.restMask(w.k % side)
-				w.tiles, w.ahead = tiles, uintptr(groups*side*p.ars+p0*size*(groups*side-1))
+				w.tiles, w.ahead = h.tiles, uintptr(down+p0*size*(h.groups*side-1))
 				w.call(kind, s)
 				p0 = end
 			}
 			if via {
-				w.move(c, p.crs, p.ccs, sums+uintptr(again*size), step, size, int64(s.rows), rows)
+				w.move(c, p.crs, p.ccs, sums+uintptr(h.again*size), step, size, int64(s.rows), h.rows)
 			}
 		}
-		i0 += rows
+		i0 += h.rows
 	}
+}
+
+// rowsAtOnce is how many rows are done together: in groups, of tiles one below the other, with some before them again.
+type rowsAtOnce struct{ rows, groups, tiles, again int64 }
+
+// rowsAtOnce says how many of those that are left a tile has that does so many columns, by so many groups at most.
+func (p *product) rowsAtOnce(left, cols, most int64, few bool) rowsAtOnce {
+	side := square(p.t)
+	if few {
+		return rowsAtOnce{left, ceil(left, side), 1, 0}
+	}
+	again := max(0, side-left)
+	groups := max(1, min((left+again)/side, most))
+	for p.lib.m.mostColumns(groups) < cols {
+		groups--
+	}
+	return rowsAtOnce{groups*side - again, groups, 1, again}
 }
 
 // groupsBeside is how many groups of rows, so many bytes apart, are read side by side, a line of
@@ -415,10 +438,5 @@ func (w *worker) restMask(n int64) {
 		w.mask[0], w.mask[1] = bits&(1<<half-1), bits>>half
 		return
 	}
-	for i := range w.mask {
-		w.mask[i] = 0
-		if int64(i) < n*w.p.t.size()/4 {
-			w.mask[i] = ^uint32(0)
-		}
-	}
+	w.setWords(n * w.p.t.size() / 4)
 }
