@@ -174,7 +174,6 @@ func (g *gen) address(n *ir.Node) vreg {
 	head, step := g.stepOf(n)
 	p, size, group := g.p, n.Type.Size(), g.lo*g.lanes
 	count := (g.hi - g.lo) * g.lanes
-	w := x86.Width(size)
 	apart := int64(size) // in the buffer
 	if spaced(step, size) {
 		apart = step
@@ -182,44 +181,16 @@ func (g *gen) address(n *ir.Node) vreg {
 	buffer := g.reserve(count*int(apart) + 8)
 	flag := buffer + int32(count*int(apart))
 	g.flags[n] = buffer
-	writes := n.Op == ir.Op(isa.STG)
-	reach := p.lay.slots + int32(slotBytes*n.Mem.Slot) + slotReach
-	base := p.lay.slots + int32(slotBytes*n.Mem.Slot) + slotBase
-	kept := g.kept[n.Mem.Slot]
-	d := g.newReg(classGPR)
 	if step == 0 {
-		g.inner(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
-			stray, done := e.NewLabel(), e.NewLabel()
-			e.headOrZero(x86.RAX, head)
-			e.checked(n, p, stray)
-			e.Jmp(done)
-			e.Bind(stray)
-			e.noteFirst(n, in.b, count, int32(group))
-			e.StoreImm(x86.W64, x86.At(regArgs, buffer), 0)
-			e.Lea(x86.RAX, x86.At(regArgs, buffer))
-			e.Bind(done)
-			e.putGPR(in.d, x86.RAX)
-		})
-		return d
+		return g.addressOfOne(n, head, buffer)
 	}
+	writes, kept, d := n.Op == ir.Op(isa.STG), g.kept[n.Mem.Slot], g.newReg(classGPR)
 	g.add(inst{d: d, a: head.reg, b: g.m, c: kept.base, k: kept.reach, inner: true, emit: func(e *encoder, in *inst) {
 		slowly := func() {
 			if writes {
 				e.StoreImm(x86.W32, x86.At(regArgs, flag), 1)
 			} else {
-				at := x86.Mem{Base: regArgs, Index: regT, Scale: 1, Disp: buffer}
-				put := func() {
-					e.MovImm(regT, uint64(apart))
-					e.IMul(x86.W64, regT, x86.RCX)
-					e.Store(w, at, x86.RAX)
-				}
-				e.apart(n, p, head, step, in.b, group, count, func() {
-					e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
-					put()
-				}, func() {
-					e.Load(w, x86.RAX, x86.At(x86.RAX, 0))
-					put()
-				})
+				e.collect(n, p, head, step, in.b, group, count, apart, buffer)
 			}
 			e.MovImm(x86.RAX, uint64(-apart))
 			e.IMul(x86.W64, x86.RAX, regIndex)
@@ -245,12 +216,7 @@ func (g *gen) address(n *ir.Node) vreg {
 			e.IMul(x86.W64, regT, x86.RCX)
 			e.Lea(regT, x86.Mem{Base: from, Index: regT, Scale: 1, Disp: offset})
 		}
-		e.Test(x86.W64, regT, regT)
-		e.Jcc(x86.S, slow)
-		e.Lea(regT, x86.At(regT, int32(count-1)*int32(step)+int32(size)))
-		e.opSlot(x86.CMP, regT, in.k, reach)
-		e.Jcc(x86.A, slow)
-		e.placeInSlot(in, from, offset, base)
+		e.reachFrom(in, n, p, from, x86.At(regT, int32(count-1)*int32(step)+int32(size)), slow)
 		if writes {
 			e.StoreImm(x86.W32, x86.At(regArgs, flag), 0)
 		}
@@ -262,6 +228,53 @@ func (g *gen) address(n *ir.Node) vreg {
 		})
 	}})
 	return d
+}
+
+// addressOfOne is address where all lanes access one element: where that would stray, a zero in the buffer.
+func (g *gen) addressOfOne(n *ir.Node, head operand, buffer int32) vreg {
+	d, p, group, count := g.newReg(classGPR), g.p, int32(g.lo*g.lanes), (g.hi-g.lo)*g.lanes
+	g.inner(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
+		stray, done := e.NewLabel(), e.NewLabel()
+		e.headOrZero(x86.RAX, head)
+		e.checked(n, p, stray)
+		e.Jmp(done)
+		e.Bind(stray)
+		e.noteFirst(n, in.b, count, group)
+		e.StoreImm(x86.W64, x86.At(regArgs, buffer), 0)
+		e.Lea(x86.RAX, x86.At(regArgs, buffer))
+		e.Bind(done)
+		e.putGPR(in.d, x86.RAX)
+	})
+	return d
+}
+
+// collect loads some groups' elements, a lane at a time, to a buffer in which they lie apart; zero where no lane runs, or it strays.
+func (e *encoder) collect(n *ir.Node, p *program, head operand, step int64, m vreg, group, count int, apart int64, buffer int32) {
+	w := x86.Width(n.Type.Size())
+	put := func() {
+		e.MovImm(regT, uint64(apart))
+		e.IMul(x86.W64, regT, x86.RCX)
+		e.Store(w, x86.Mem{Base: regArgs, Index: regT, Scale: 1, Disp: buffer}, x86.RAX)
+	}
+	e.apart(n, p, head, step, m, group, count, func() {
+		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+		put()
+	}, func() {
+		e.Load(w, x86.RAX, x86.At(x86.RAX, 0))
+		put()
+	})
+}
+
+// reachFrom makes d the place of an access whose head a register has, if the slot has what lies from R11's number
+// to end; else it goes to stray.
+func (e *encoder) reachFrom(in *inst, n *ir.Node, p *program, head x86.Reg, end x86.Mem, stray x86.Label) {
+	at := p.lay.slots + int32(slotBytes*n.Mem.Slot)
+	e.Test(x86.W64, regT, regT)
+	e.Jcc(x86.S, stray)
+	e.Lea(regT, end)
+	e.opSlot(x86.CMP, regT, in.k, at+slotReach)
+	e.Jcc(x86.A, stray)
+	e.placeInSlot(in, head, int32(n.Mem.Offset), at+slotBase)
 }
 
 // loadsInOrder reports whether a node loads elements that lie as lanes do, from a place in a register on.
@@ -307,8 +320,7 @@ func (e *encoder) noteFirst(n *ir.Node, mask vreg, lanes int, group int32) {
 // placeAhead is where an access's elements lie from the block's first lane on. The slot has so many bytes from there on,
 // or, if rest is one, the elements of as many lanes as it says from regIndex on: else it goes to stray.
 func (g *gen) placeAhead(n *ir.Node, head, rest vreg, bytes int, stray x86.Label) vreg {
-	slot, offset, size := g.p.lay.slots+int32(slotBytes*n.Mem.Slot), int32(n.Mem.Offset), uint8(n.Type.Size())
-	kept, d := g.kept[n.Mem.Slot], g.newReg(classGPR)
+	p, offset, size, kept, d := g.p, int32(n.Mem.Offset), uint8(n.Type.Size()), g.kept[n.Mem.Slot], g.newReg(classGPR)
 	g.add(inst{d: d, a: head, b: rest, c: kept.base, k: kept.reach, emit: func(e *encoder, in *inst) {
 		from := e.gpr(in.a, x86.RAX)
 		first, end := x86.At(from, offset), x86.At(regT, int32(bytes))
@@ -317,12 +329,7 @@ func (g *gen) placeAhead(n *ir.Node, head, rest vreg, bytes int, stray x86.Label
 			end = x86.Mem{Base: regT, Index: e.gpr(in.b, x86.RCX), Scale: size}
 		}
 		e.Lea(regT, first)
-		e.Test(x86.W64, regT, regT)
-		e.Jcc(x86.S, stray)
-		e.Lea(regT, end)
-		e.opSlot(x86.CMP, regT, in.k, slot+slotReach)
-		e.Jcc(x86.A, stray)
-		e.placeInSlot(in, from, offset, slot+slotBase)
+		e.reachFrom(in, n, p, from, end, stray)
 	}})
 	return d
 }

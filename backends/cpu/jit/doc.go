@@ -130,6 +130,7 @@
 //
 //   - Wrong bits: conformance runs over each width, and again with so few
 //     registers that all goes through memory; an encoding is held against GNU as.
+//   - Instructions that the machine has not: the encoder refuses AVX-512's in code for AVX2.
 //   - Memory that is not ours: element-wise accesses cover the lanes of the
 //     launch alone, by masks; addresses by bytes are checked, a lane at a time.
 //   - Code that others write: the executable view cannot be written (package mem).

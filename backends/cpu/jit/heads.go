@@ -80,15 +80,9 @@ func (e *encoder) loadOperand(r x86.Reg, o operand) {
 	}
 }
 
-// scalarOp computes d, in RAX, from operands in RAX and R11.
-func (g *gen) scalarOp(d vreg, a, b operand, fn func(e *encoder)) {
-	g.inner(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
-		if a != (operand{}) {
-			e.loadOperand(x86.RAX, a)
-		}
-		if b != (operand{}) {
-			e.loadOperand(regT, b)
-		}
+// scalarOp computes d, in RAX, of what a and b hold.
+func (g *gen) scalarOp(d, a, b vreg, fn func(e *encoder)) {
+	g.inner(d, a, b, 0, func(e *encoder, in *inst) {
 		fn(e)
 		e.putGPR(in.d, x86.RAX)
 	})
@@ -149,10 +143,10 @@ func (g *gen) headNode(n *ir.Node) {
 	case isa.LDP:
 		at := g.p.lay.params + int32(8*n.Imm)
 		w := x86.Width(t.Size())
-		g.scalarOp(d, operand{}, operand{}, func(e *encoder) { e.Load(w, x86.RAX, x86.At(regArgs, at)) })
+		g.scalarOp(d, 0, 0, func(e *encoder) { e.Load(w, x86.RAX, x86.At(regArgs, at)) })
 		return
 	case isa.SREG:
-		g.scalarOp(d, operand{}, operand{}, func(e *encoder) { e.placeHead(isa.Special(n.Imm)) })
+		g.scalarOp(d, 0, 0, func(e *encoder) { e.placeHead(isa.Special(n.Imm)) })
 		return
 	case isa.LDG:
 		g.loadHead(n, d)
@@ -229,21 +223,11 @@ func (g *gen) headNode(n *ir.Node) {
 			e.Bind(done)
 		}
 	}
-	if a[0].reg == 0 && a[0].value == 0 { // operand{} is none
-		inner := fn
-		fn = func(e *encoder) {
-			e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
-			inner(e)
-		}
-	}
-	if len(n.Args) > 1 && a[1].reg == 0 && a[1].value == 0 {
-		inner := fn
-		fn = func(e *encoder) {
-			e.Op(x86.XOR, x86.W32, regT, regT)
-			inner(e)
-		}
-	}
-	g.scalarOp(d, a[0], a[1], fn)
+	g.scalarOp(d, a[0].reg, a[1].reg, func(e *encoder) {
+		e.headOrZero(x86.RAX, a[0])
+		e.headOrZero(regT, a[1])
+		fn(e)
+	})
 }
 
 // loadHead loads what is the same for all lanes of a block; what strays is noted of the
