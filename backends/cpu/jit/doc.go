@@ -14,7 +14,7 @@
 //	target.go   machines: their vectors and registers
 //	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
 //	            lanes.go (a lane at a time), masks.go, extremum.go, quotient.go, whole.go,
-//	            invariant.go, root.go and special.go have those of a kind
+//	            invariant.go, root.go, special.go and asked.go have those of a kind
 //	constants.go numbers that all lanes have
 //	apart.go    numbers of 64 bits that the launch shares, where lanes have none
 //	packed.go   integers of 8 and 16 bits that take no more in registers

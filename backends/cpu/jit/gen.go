@@ -28,6 +28,7 @@ type program struct {
 	escapes  map[*ir.Node]bool     // constructs that a Br inside leaves, for farther out than their end
 	rounds   map[*ir.Node]bool     // loops to which a Br goes
 	tests    map[*ir.Node]*ir.Node // see findTests
+	asked    map[*ir.Node]asked    // see findAsked
 	insts    int
 	aside    int                   // those of them that are jumped over where no lane needs them
 	bytes    bool                  // byte addresses occur
@@ -136,13 +137,14 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		return nil, err
 	}
 	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
-		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, tests: map[*ir.Node]*ir.Node{}, divisors: map[*ir.Value]bool{}, conditions: map[*ir.Node]bool{}}
+		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, tests: map[*ir.Node]*ir.Node{}, asked: map[*ir.Node]asked{}, divisors: map[*ir.Value]bool{}, conditions: map[*ir.Node]bool{}}
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
 	p.leaving(x.Body, nil)
 	p.findShortcuts()
 	p.findTests(x.Body)
+	p.findAsked(x.Body)
 	p.findSpecials(m)
 	p.level = p.straight || p.allStore()
 	if !p.level {

@@ -269,6 +269,12 @@ func compare(g *gen, n *ir.Node) {
 		g.set(n.Result(), g.cmpF(size, a[0], a[1], floatConds[c]))
 		return
 	}
+	if k, ok := g.p.asked[n]; ok && g.t.evex && g.shape.block == 0 {
+		if x := g.val(k.x); x != 0 {
+			g.set(n.Result(), g.isOf(k, x))
+			return
+		}
+	}
 	if and := g.p.tests[n]; and != nil && g.t.evex && g.shape.block == 0 {
 		if x, y := g.val(and.Args[0]), g.val(and.Args[1]); x != 0 && y != 0 { // what a launch shares may be no vectors
 			g.set(n.Result(), g.test(t, x, y, c))

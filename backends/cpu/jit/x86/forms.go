@@ -186,6 +186,8 @@ var (
 	RndScalePS = form("vrndscaleps", EVEX, p66, M0F3A, 0x08, RM, "vv", imm, b4)
 	RndScalePD = form("vrndscalepd", EVEX, p66, M0F3A, 0x09, RM, "vv", imm, b8, w1)
 	RangePS    = form("vrangeps", EVEX, p66, M0F3A, 0x50, RVM, "vvv", imm, b4)
+	ClassPS    = form("vfpclassps", EVEX, p66, M0F3A, 0x66, RM, "kv", imm, b4)
+	ClassPD    = form("vfpclasspd", EVEX, p66, M0F3A, 0x66, RM, "kv", imm, b8, w1)
 	RangePD    = form("vrangepd", EVEX, p66, M0F3A, 0x50, RVM, "vvv", imm, b8, w1)
 )
 
