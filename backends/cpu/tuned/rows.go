@@ -392,6 +392,10 @@ func (w *writer) keep(combine string, t isa.Type, place string) {
 	if w.t.Float() {
 		w.line("  set.ne.%v isnan, m, m\n  or.pred keep, keep, isnan", w.t)
 	}
+	if w.t.Integer() && w.t.Size() < 8 { // waits for no comparison; AVX2 has none of 64 bits
+		w.line("  %s.%v m, m, z\n  sel.%v w, keep, w, %s", combine, w.t, t, place)
+		return
+	}
 	w.line("  sel.%v m, keep, m, z\n  sel.%v w, keep, w, %s", w.t, t, place)
 }
 
