@@ -10,13 +10,28 @@ import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 // words loads 32 elements, of which some may be masked, as such of 16 bits.
 func (g *maker) words(d x86.Reg, m x86.Mem, k x86.Reg) {
 	f := x86.MovW
-	switch g.s.unit {
-	case dotsI8:
-		f = x86.SxBW
-	case dotsU8, tilesI8, tilesU8:
+	if g.s.unit.size() == 1 {
 		f = x86.ZxBW
 	}
 	g.Emit(f, x86.Inst{VL: 64, D: d, IsMem: true, Mem: m, K: k, Zero: k != 0})
+}
+
+// flipReg has the bits that are turned over in what is packed of B, where the unit wants that.
+const flipReg x86.Reg = 29
+
+// flips loads it.
+func (g *maker) flips(by x86.Reg) {
+	if g.s.unit.flips() {
+		g.MovImm(by, signBits)
+		g.Emit(x86.BcastDGPR, x86.Inst{VL: 64, D: flipReg, B: by})
+	}
+}
+
+// flip turns over what of groups is to be.
+func (g *maker) flip(r x86.Reg) {
+	if g.s.unit.flips() {
+		g.op(x86.XorD, r, r, flipReg)
+	}
 }
 
 // interleaver makes tiles of B's rows of k: count groups of rows, srcStep apart, tiles pairs
@@ -31,6 +46,7 @@ func interleaver(s tile) ([]byte, error) {
 		g.Emit(x86.MovUPS, x86.Inst{VL: 64, D: 30 + x86.Reg(i), IsMem: true, Mem: x86.Mem{Label: l}})
 	}
 	g.Emit(x86.KMovQ, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: tileMask})
+	g.flips(src)
 	g.Load(x86.W64, src, tileSrc)
 	g.Load(x86.W64, dst, tileDst)
 	g.Load(x86.W64, origin, tileOrigin)
@@ -64,11 +80,13 @@ func interleaver(s tile) ([]byte, error) {
 		g.Emit(x86.MovAPS, x86.Inst{VL: 64, D: 1, B: 0})
 		g.op(x86.PermW2, 0, 30, 2)
 		g.op(x86.PermW2, 1, 31, 2)
-		g.store(x86.At(to, 0), 0, false)
-		g.store(x86.At(to, tileBytes), 1, false)
+		for i := range x86.Reg(2) {
+			g.flip(i)
+			g.store(x86.At(to, int32(i)*tileBytes), i, false)
+		}
 	}
 	g.lastMasked(tiles, one, func() {
-		g.OpImm(x86.ADD, x86.W64, from, 2*tileRows*s.unit.inSize())
+		g.OpImm(x86.ADD, x86.W64, from, 2*tileRows*int32(s.unit.size()))
 		g.Op(x86.ADD, x86.W64, to, next)
 	})
 	g.Lea(src, x86.Mem{Base: src, Index: step, Scale: uint8(s.unit.group())})
@@ -137,6 +155,7 @@ func (g *maker) rowsBy8() func(i int) x86.Mem {
 func tilesOfColumns(s tile) ([]byte, error) {
 	const to, count, next = x86.RDX, x86.RCX, x86.R11
 	g := tilesOf(s, to, count)
+	g.flips(next)
 	g.Load(x86.W64, next, tileDstNx)
 	row := g.rowsBy8()
 	one := func(k x86.Reg) {
@@ -151,12 +170,15 @@ func tilesOfColumns(s tile) ([]byte, error) {
 			}
 		}
 		if !s.along {
-			g.storeTransposed(to, 0)
+			for i, r := range g.transposed16() {
+				g.flip(r)
+				g.store(x86.At(to, int32(64*i)), r, false)
+			}
 		}
 	}
 	g.lastMasked(count, one, func() {
-		g.OpImm(x86.ADD, x86.W64, x86.R8, int32(s.unit.stepWide())*s.unit.inSize())
-		g.OpImm(x86.ADD, x86.W64, x86.R10, int32(s.unit.stepWide())*s.unit.inSize())
+		g.OpImm(x86.ADD, x86.W64, x86.R8, 64)
+		g.OpImm(x86.ADD, x86.W64, x86.R10, 64)
 		g.Op(x86.ADD, x86.W64, to, next)
 	})
 	return g.end()
@@ -172,10 +194,7 @@ func tilesOfRows(s tile) ([]byte, error) {
 	g.Bind(loop)
 	const other = 16
 	group, bits := int(s.unit.group()), uint8(8*s.unit.size())
-	wide := map[multiplier]*x86.Form{dotsI8: x86.SxBD, dotsU8: x86.ZxBD, tilesI8: x86.ZxBD, tilesU8: x86.ZxBD}[s.unit]
-	if wide == nil {
-		wide = x86.ZxWD
-	}
+	wide := map[int64]*x86.Form{1: x86.ZxBD, 2: x86.ZxWD}[s.unit.size()]
 	for i := range x86.Reg(tileRows) {
 		if group*int(i) >= s.rows {
 			g.op(x86.XorD, i, i, i)
@@ -187,13 +206,9 @@ func tilesOfRows(s tile) ([]byte, error) {
 			}
 			g.Emit(wide, x86.Inst{VL: 64, D: d, IsMem: true, Mem: x86.At(x86.R8, 0), K: 1, Zero: true})
 			g.Op(x86.ADD, x86.W64, x86.R8, x86.R9)
-			switch {
-			case e > 0:
+			if e > 0 {
 				g.Emit(x86.SllD, x86.Inst{VL: 64, D: d, B: d, Imm: uint8(e) * bits})
 				g.op(x86.OrD, i, i, d)
-			case wide == x86.SxBD: // its sign is for 16 bits
-				g.Emit(x86.SllD, x86.Inst{VL: 64, D: d, B: d, Imm: 16})
-				g.Emit(x86.SrlD, x86.Inst{VL: 64, D: d, B: d, Imm: 16})
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // them to sums of 32.
 //
 // B is packed in tiles of groups, a block of it at a time; A's rows are multiplied where they
-// lie, or packed as well where they do not lie along k, would compete for places of the
-// caches, or have to be widened. Of a product and the transposed one that is done which packs
+// lie, or packed as well where they do not lie along k, or would compete for places of the
+// caches. Of a product and the transposed one that is done which packs
 // less, so a large matrix that few rows or columns meet is read once, in place. Two by two
 // tiles of sums go through all of k where a panel meets few columns; else through some
 // nearSteps of it, and wait in memory, as they are, while the panel's rows stay in the L1,
@@ -62,10 +62,7 @@ func (p product) orientUnits() product {
 	q := p.swapped()
 	p.plainUnits()
 	q.plainUnits()
-	size, inPlace := p.in.size, int64(0)
-	if p.unit.widens() {
-		inPlace = 2
-	}
+	size := p.in.size
 	cost := func(x *product) int64 {
 		side := func(along, across, elements int64, costs [3]int64) int64 {
 			switch {
@@ -76,7 +73,7 @@ func (p product) orientUnits() product {
 			}
 			return costs[2] * elements
 		}
-		c := side(x.acs, x.ars, x.m*x.k, [...]int64{inPlace, 8, 60}) + side(x.bcs, x.brs, x.n*x.k, [...]int64{2, 5, 60})
+		c := side(x.acs, x.ars, x.m*x.k, [...]int64{0, 8, 60}) + side(x.bcs, x.brs, x.n*x.k, [...]int64{2, 5, 60})
 		if x.ccs != x.out.size {
 			c += 8 * x.m * x.n
 		}
@@ -119,7 +116,7 @@ func (p *product) unitTask(high, wide, k int64) float64 {
 	if !p.unit.tiles() {
 		step = dotsStepNanoseconds
 	}
-	if p.acs != p.in.size || p.unit.widens() {
+	if p.acs != p.in.size {
 		perA = acrossNanoseconds
 	}
 	tiles := float64(ceil(high, tileRows) * ceil(wide, tileRows))
@@ -199,7 +196,7 @@ func (p *product) planUnits(high, wide int64) unitPlan {
 	if h.near = min(h.near, h.deep); h.near >= p.k {
 		h.waits = 0
 	}
-	if p.acs != p.in.size || p.unit.widens() {
+	if p.acs != p.in.size {
 		h.packs = true
 	}
 	if h.once = h.packs && h.deep >= p.k && wide > h.pairs*2*tileRows; h.once {
@@ -389,7 +386,7 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 			clearTiles(to, steps, aStep)
 			for j := range high {
 				for k := range kc {
-					p.unit.pack(to+uintptr(k/stepWide*aStep+j*64+k%stepWide*p.unit.size()), src+uintptr(j*p.ars+k*p.acs))
+					p.unit.pack(to+uintptr(k/stepWide*aStep+j*64+k%stepWide*p.in.size), src+uintptr(j*p.ars+k*p.acs))
 				}
 			}
 		}
@@ -466,7 +463,11 @@ func (w *worker) packGroups(dst uintptr, room, pc, kc, j, end int64) {
 		clearTiles(to, steps, stepBytes)
 		for k := range kc {
 			for j := range n {
-				p.unit.pack(to+uintptr(k/stepWide*stepBytes+k%stepWide/group*64+j*4+k%group*p.unit.size()), from+uintptr(k*p.brs+j*p.bcs))
+				at := to + uintptr(k/stepWide*stepBytes+k%stepWide/group*64+j*4+k%group*size)
+				p.unit.pack(at, from+uintptr(k*p.brs+j*p.bcs))
+				if p.unit.flips() {
+					*(*uint8)(hostmem.Pointer(at)) ^= signBits & 0xFF
+				}
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 )
 
-// The micro-kernels of products by units: AMX's tiles, and vectors of pairs. Sums go to
+// The micro-kernels of products by units: AMX's tiles, and vectors of groups. Sums go to
 // memory as tiles do, rows of 16 numbers, and from there to the result; see panels.go.
 
 // Of a pair of tiles side by side, and another pair below.
@@ -29,7 +29,7 @@ type tileArgs struct {
 	aNext, aDown   uintptr  // from step to step of k, and to the tile below
 	rest, restDown uintptr  // A's last step where that is not whole: rows are 64 bytes apart
 	steps, rests   int64    // of k, and whether there is such a last one; of dotter, how many rounds it has
-	b, bNext       uintptr  // of B in pairs: where it starts, and bytes to the next two tiles
+	b, bNext       uintptr  // of B in groups: where it starts, and bytes to the next two tiles
 	s, sNext       uintptr  // where the sums are, and the next
 	c, cStep       uintptr  // the result: bytes from line to line
 	cNext          uintptr  // and to the next two tiles
@@ -41,7 +41,8 @@ type tileArgs struct {
 	src, dst       uintptr  // of groups.go's
 	srcStep        uintptr
 	dstNext        uintptr
-	origin         uintptr // of what dst is in, whose tiles begin at multiples of their size from here on
+	begin          [tileRows]int32 // what the sums of dotter's rows begin from
+	origin         uintptr         // of what dst is in, whose tiles begin at multiples of their size from here on
 	count          int64
 }
 
@@ -80,6 +81,7 @@ var (
 	tileSrcSt  = at(unsafe.Offsetof(shapeOfTiles.srcStep))
 	tileDstNx  = at(unsafe.Offsetof(shapeOfTiles.dstNext))
 	tileOrigin = at(unsafe.Offsetof(shapeOfTiles.origin))
+	tileBegin  = at(unsafe.Offsetof(shapeOfTiles.begin))
 	tileCount  = at(unsafe.Offsetof(shapeOfTiles.count))
 )
 
@@ -220,7 +222,7 @@ func (g *maker) sums(f func(r x86.Reg, m x86.Mem)) {
 	}
 }
 
-// dotter is the micro-kernel of vectors of pairs: s.rows of A, and of one or two tiles.
+// dotter is the micro-kernel of vectors of groups: s.rows of A, and of one or two tiles.
 func dotter(s tile) ([]byte, error) {
 	g := newMaker(machine{true, 64}, s)
 	g.save()
@@ -228,6 +230,29 @@ func dotter(s tile) ([]byte, error) {
 	sum := func(i, v int) x86.Reg { return x86.Reg(s.cols*i + v) }
 	pair := func(v int) x86.Reg { return 28 + x86.Reg(v) }
 	const factor x86.Reg = 30
+	// row is what lies in each row of A so many bytes from where it is.
+	row := func(i, disp int) x86.Mem {
+		m := multiples[i%len(multiples)]
+		return x86.Mem{Base: bases[i/len(multiples)], Index: m.index, Scale: m.scale, Disp: int32(disp)}
+	}
+	steps := func() {
+		g.steps()
+		for i := 1; i < g.bases(); i++ {
+			g.Lea(bases[i], x86.Mem{Base: x86.R14, Index: x86.R9, Scale: 2})
+			g.Op(x86.ADD, x86.W64, bases[i], bases[i-1])
+		}
+	}
+	// forward goes to the next step of k, of which the last bytes are so far.
+	forward := func(done int32) {
+		g.Load(x86.W64, x86.RAX, tileANext)
+		g.OpImm(x86.SUB, x86.W64, x86.RAX, done)
+		for i := range g.bases() {
+			g.Op(x86.ADD, x86.W64, bases[i], x86.RAX)
+		}
+	}
+	if s.unit.flips() {
+		g.beginRows(row, steps, forward)
+	}
 	again := g.NewLabel()
 	g.Bind(again)
 	each := func(f func(r x86.Reg, m x86.Mem)) {
@@ -237,18 +262,24 @@ func dotter(s tile) ([]byte, error) {
 			}
 		}
 	}
-	g.beginSums(each, func(r x86.Reg, m x86.Mem) { g.load(r, m, false) }, func(r x86.Reg) { g.op(x86.XorD, r, r, r) })
+	load, zero := func(r x86.Reg, m x86.Mem) { g.load(r, m, false) }, func(r x86.Reg) { g.op(x86.XorD, r, r, r) }
+	if s.unit.flips() {
+		begin := func(r x86.Reg) x86.Mem {
+			m := tileBegin
+			m.Disp += 4 * int32(int(r)/s.cols)
+			return m
+		}
+		load = func(r x86.Reg, m x86.Mem) {
+			g.load(r, m, false)
+			g.Emit(x86.AddD, x86.Inst{VL: 64, D: r, A: r, IsMem: true, Broadcast: true, Mem: begin(r)})
+		}
+		zero = func(r x86.Reg) { g.Emit(x86.BcastD, x86.Inst{VL: 64, D: r, IsMem: true, Mem: begin(r)}) }
+	}
+	g.beginSums(each, load, zero)
 
 	g.Load(x86.W64, regB, tileB)
 	g.Load(x86.W64, regA, tileA)
 	g.Load(x86.W64, regAStep, tileAStep)
-	steps := func() {
-		g.steps()
-		for i := 1; i < g.bases(); i++ {
-			g.Lea(bases[i], x86.Mem{Base: x86.R14, Index: x86.R9, Scale: 2})
-			g.Op(x86.ADD, x86.W64, bases[i], bases[i-1])
-		}
-	}
 	const unrolled = tileRows / restRounds
 	// rounds does so many times some groups as RAX says.
 	rounds := func() {
@@ -257,13 +288,14 @@ func dotter(s tile) ([]byte, error) {
 		for u := range unrolled {
 			for v := range s.cols {
 				g.load(pair(v), x86.At(regB, int32(64*u+v*tileBytes)), false)
+				if s.unit.flips() { // or the L2 is not as quick as the products
+					g.Prefetch(x86.At(regB, int32(64*u+v*tileBytes+stepBytes)))
+				}
 			}
 			for i := range rows {
-				m := multiples[i%len(multiples)]
-				g.Emit(x86.BcastD, x86.Inst{VL: 64, D: factor, IsMem: true,
-					Mem: x86.Mem{Base: bases[i/len(multiples)], Index: m.index, Scale: m.scale, Disp: int32(4 * u)}})
+				g.Emit(x86.BcastD, x86.Inst{VL: 64, D: factor, IsMem: true, Mem: row(i, 4*u)})
 				for v := range s.cols {
-					g.op(s.unit.dot(), sum(i, v), factor, pair(v))
+					g.dot(sum(i, v), factor, pair(v))
 				}
 			}
 		}
@@ -279,11 +311,7 @@ func dotter(s tile) ([]byte, error) {
 		g.MovImm(x86.RAX, restRounds)
 		rounds()
 		g.OpImm(x86.ADD, x86.W64, regB, tileBytes)
-		g.Load(x86.W64, x86.RAX, tileANext)
-		g.OpImm(x86.SUB, x86.W64, x86.RAX, 64)
-		for i := range g.bases() {
-			g.Op(x86.ADD, x86.W64, bases[i], x86.RAX)
-		}
+		forward(64)
 	}, func() {
 		g.Load(x86.W64, regA, tileRest)
 		g.MovImm(regAStep, 64)
@@ -296,6 +324,47 @@ func dotter(s tile) ([]byte, error) {
 	g.s.rows = 1 // of tiles
 	g.result(again)
 	return g.end()
+}
+
+// dot adds products of groups of A by such of B to sums.
+func (g *maker) dot(sum, a, b x86.Reg) {
+	if g.s.unit == dotsI8 { // B has no sign any more
+		a, b = b, a
+	}
+	g.op(g.s.unit.dot(), sum, a, b)
+}
+
+// beginRows finds what the sums of dotter's rows begin from: of B only the bits that are turned over
+// are multiplied by them here, all of whose products are too much.
+func (g *maker) beginRows(row func(i, disp int) x86.Mem, steps func(), forward func(done int32)) {
+	const elements, total x86.Reg = tileRows, tileRows + 2
+	g.flips(x86.RAX)
+	for i := range x86.Reg(tileRows) {
+		g.clear(i)
+	}
+	g.Load(x86.W64, regA, tileA)
+	g.Load(x86.W64, regAStep, tileAStep)
+	steps()
+	step := func() {
+		for i := range g.s.rows {
+			g.load(elements, row(i, 0), false)
+			g.dot(x86.Reg(i), elements, flipReg)
+		}
+	}
+	g.eachStep(func() {
+		step()
+		forward(0)
+	}, func() {
+		g.Load(x86.W64, regA, tileRest)
+		g.MovImm(regAStep, 64)
+		steps()
+		step()
+	})
+	g.clear(total)
+	for _, r := range g.transposed16() {
+		g.op(x86.SubD, total, total, r)
+	}
+	g.store(tileBegin, total, false)
 }
 
 // result makes the result of sums if they are whole, and goes on to the next two tiles.

@@ -2,8 +2,8 @@ package gemm
 
 import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 
-// Products by vectors of pairs of which the result has few columns, and A many rows that lie as rows
-// do: vectors hold neighbouring rows' sums, and A's pairs are transposed in registers, as rows.go
+// Products by vectors of groups of which the result has few columns, and A many rows that lie as rows
+// do: vectors hold neighbouring rows' sums, and A's groups are transposed in registers, as rows.go
 // does numbers. What meets a vector of columns else would leave most of it empty.
 
 // The most columns of such a result, and so many of which two tiles of rows go side by side; how far
@@ -18,7 +18,7 @@ const (
 // turns reports whether a product is done so.
 func (p *product) turns() bool {
 	u := p.unit
-	return u != noMultiplier && !u.tiles() && !u.widens() && p.n <= turnedColumns && p.m >= tileRows && p.acs == p.in.size
+	return u != noMultiplier && !u.tiles() && p.n <= turnedColumns && p.m >= tileRows && p.acs == p.in.size
 }
 
 // panelRows is how many rows of A a micro-kernel does.
@@ -39,6 +39,10 @@ func turnedDotter(s tile) ([]byte, error) {
 	const step, aNext = x86.R9, x86.RAX
 	bases := groupBases[:2*s.cols] // of half a tile each
 	sum := func(tile, col int) x86.Reg { return 18 + x86.Reg(tile*s.rows+col) }
+	// By how much rows' sums are too much.
+	excess := func(tile int) x86.Reg { return sum(s.cols-1, s.rows) + x86.Reg(tile) }
+	const factor x86.Reg = 30
+	g.flips(step)
 	again := g.NewLabel()
 	g.Bind(again)
 	each := func(f func(r x86.Reg, m x86.Mem)) {
@@ -49,6 +53,11 @@ func turnedDotter(s tile) ([]byte, error) {
 		}
 	}
 	g.beginSums(each, func(r x86.Reg, m x86.Mem) { g.load(r, m, false) }, g.clear)
+	if s.unit.flips() {
+		for tile := range s.cols {
+			g.clear(excess(tile))
+		}
+	}
 	g.Load(x86.W64, regB, tileB)
 	var rows [8]multiple
 	begin := func() {
@@ -67,7 +76,15 @@ func turnedDotter(s tile) ([]byte, error) {
 					g.PrefetchL2(rows[p%8].of(bases[2*tile+p/8], turnedAhead))
 				}
 				for col := range s.rows {
-					g.Emit(s.unit.dot(), x86.Inst{VL: 64, D: sum(tile, col), A: pairs, IsMem: true, Broadcast: true, Mem: x86.At(regB, int32(64*p+4*col))})
+					if m := x86.At(regB, int32(64*p+4*col)); s.unit == dotsI8 { // what lies in memory would have a sign
+						g.Emit(x86.BcastD, x86.Inst{VL: 64, D: factor, IsMem: true, Mem: m})
+						g.dot(sum(tile, col), pairs, factor)
+					} else {
+						g.Emit(s.unit.dot(), x86.Inst{VL: 64, D: sum(tile, col), A: pairs, IsMem: true, Broadcast: true, Mem: m})
+					}
+				}
+				if s.unit.flips() {
+					g.dot(excess(tile), pairs, flipReg)
 				}
 			}
 		}
@@ -88,6 +105,11 @@ func turnedDotter(s tile) ([]byte, error) {
 		begin()
 		round()
 	})
+	for tile := range s.cols {
+		for col := 0; col < s.rows && s.unit.flips(); col++ {
+			g.op(x86.SubD, sum(tile, col), sum(tile, col), excess(tile))
+		}
+	}
 	g.Load(x86.W64, x86.RSI, tileS)
 	each(func(r x86.Reg, m x86.Mem) { g.store(m, r, false) })
 	// The sums of a tile lie in lines of columns.

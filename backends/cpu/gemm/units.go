@@ -77,7 +77,7 @@ const (
 	tilesU8
 	dotsBF16
 	dotsI16
-	dotsI8 // widened to 16 bits when they are packed
+	dotsI8
 	dotsU8
 	multipliers
 )
@@ -110,16 +110,8 @@ func (u multiplier) float() bool { return u == tilesBF16 || u == dotsBF16 }
 
 func (u multiplier) tiles() bool { return u >= tilesBF16 && u <= tilesU8 }
 
-// size is how many bytes a packed element has.
+// size is how many bytes an element has.
 func (u multiplier) size() int64 {
-	if u == tilesI8 || u == tilesU8 {
-		return 1
-	}
-	return 2
-}
-
-// inSize is how many bytes an element has in memory.
-func (u multiplier) inSize() int32 {
 	if u == dotsBF16 || u == dotsI16 || u == tilesBF16 {
 		return 2
 	}
@@ -138,28 +130,30 @@ func (u multiplier) rounds(k int64) int64 {
 	return min(ceil((ceil(k, u.group())+1)*restRounds, tileRows), restRounds)
 }
 
-// widens: elements are of 8 bits, and packed as 16.
-func (u multiplier) widens() bool { return u == dotsI8 || u == dotsU8 }
+// flips: the instruction takes one factor's bytes with a sign and the other's without, and both have
+// the same. So B is packed with the highest bit of each turned over, which adds 128 to those with a sign,
+// and takes 128 from those without: for every row of A its sum of elements so many times is in its
+// sums too much, or too little, which the micro-kernels make good. What of A is filled up is zero and
+// counts for nothing; what B has there does not matter.
+func (u multiplier) flips() bool { return u == dotsI8 || u == dotsU8 }
+
+// signBits are the highest bits of bytes.
+const signBits = 0x80808080
 
 // pack packs one element.
 func (u multiplier) pack(dst, src uintptr) {
 	from, to := hostmem.Pointer(src), hostmem.Pointer(dst)
-	switch u {
-	case tilesI8, tilesU8:
+	if u.size() == 1 {
 		*(*uint8)(to) = *(*uint8)(from)
-	case dotsI8:
-		*(*int16)(to) = int16(*(*int8)(from))
-	case dotsU8:
-		*(*int16)(to) = int16(*(*uint8)(from))
-	default:
-		*(*uint16)(to) = *(*uint16)(from)
+		return
 	}
+	*(*uint16)(to) = *(*uint16)(from)
 }
 
 // dot is the instruction that adds products to sums.
 func (u multiplier) dot() *x86.Form {
 	return [multipliers]*x86.Form{tilesBF16: x86.TileDotB16, tilesI8: x86.TileDotI8, tilesU8: x86.TileDotU8,
-		dotsBF16: x86.DotB16, dotsI16: x86.DotI16, dotsI8: x86.DotI16, dotsU8: x86.DotI16}[u]
+		dotsBF16: x86.DotB16, dotsI16: x86.DotI16, dotsI8: x86.DotU8I8, dotsU8: x86.DotU8I8}[u]
 }
 
 // errRefused is in errors of what the processor has and the system does not give.

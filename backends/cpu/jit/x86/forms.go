@@ -178,6 +178,7 @@ var (
 	FNMA231PD = form("vfnmadd231pd", both, p66, M0F38, 0xBC, RVM, "vvv", b8, vw1)
 	DotB16    = form("vdpbf16ps", EVEX, pF3, M0F38, 0x52, RVM, "vvv", b4)
 	DotI16    = form("vpdpwssd", EVEX, p66, M0F38, 0x52, RVM, "vvv", b4)
+	DotU8I8   = form("vpdpbusd", EVEX, p66, M0F38, 0x50, RVM, "vvv", b4) // A's bytes have no sign, B's have
 
 	RoundPS    = form("vroundps", VEX, p66, M0F3A, 0x08, RM, "vv", imm)
 	RoundPD    = form("vroundpd", VEX, p66, M0F3A, 0x09, RM, "vv", imm)
