@@ -4,10 +4,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // Integers of 8 and 16 bits, and the types that products of them may have.
@@ -58,6 +61,50 @@ func TestUnitsOnLargeIntegers(t *testing.T) {
 				productCase{t: typ, out: []isa.Type{typ, isa.I32}[how&1], m: s[0], n: s[1], k: s[2], howA: how & 1, howB: how >> 1, alpha: 1, beta: float64(how & 1)}.check(t, r, oracle, b)
 			}
 			productCase{t: isa.I8, out: isa.I32, m: s[1], n: s[0], k: s[2], howA: 2, howB: 1, alpha: 1}.check(t, r, oracle, b)
+		}
+	})
+}
+
+// TestUnitsMultiplyBytesOfAllRests has all rests of k, in all layouts, also behind parts whose sums wait.
+func TestUnitsMultiplyBytesOfAllRests(t *testing.T) {
+	eachInteger(t, 1, jit.AVX512, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(37, 38))
+		for i, k := range []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 61, 62, 63, 64, 65, 66, 67, 127, 130, 516, 1030} {
+			for how := range 8 {
+				c := (i + how) % 2
+				shape := [][2]int64{{15, 33}, {31, 3}, {1, 40}, {17, 70}, {3, 31}}[(i+how/2)%5]
+				productCase{t: []isa.Type{isa.I8, isa.U8}[c], out: []isa.Type{isa.I32, isa.U32}[c], m: shape[0], n: shape[1], k: k,
+					howA: how & 1, howB: how >> 1 & 1, howC: how >> 2, alpha: 1, beta: float64(i & 1)}.check(t, r, oracle, b)
+			}
+		}
+	})
+}
+
+// TestUnitsMultiplyExtremes has matrices of which each is full of one byte.
+func TestUnitsMultiplyExtremes(t *testing.T) {
+	eachInteger(t, 1, jit.AVX512, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(39, 40))
+		for i := range 32 {
+			typ, out := isa.I8, isa.I32
+			if i&1 != 0 {
+				typ, out = isa.U8, isa.U32
+			}
+			size := [][2]int64{{17, 40}, {40, 3}}[i>>1&1]
+			var h host
+			x, y := randomMatrix(r, &h, typ, nil, size[0], 131, 0, false), randomMatrix(r, &h, typ, nil, 131, size[1], i>>2&1, false)
+			for j, m := range []*matrix{x, y} {
+				for at := range m.memory {
+					m.memory[at] = []byte{0x80, 0xFF, 0x7F, 0x80}[(i>>3+j*(i>>2))&3]
+				}
+			}
+			want := randomMatrix(r, &h, out, nil, size[0], size[1], 0, false)
+			got := want.clone(&h)
+			plan, err := kernels.Gemm.Whole([]kernels.Layout{x.l, y.l, want.l})
+			require.NoError(t, err)
+			scalars := []uint64{scalarCell(out, 1), 0}
+			oracle.plan(plan, [][]byte{x.first(), y.first(), want.first()}, scalars)
+			b.plan(plan, [][]byte{x.first(), y.first(), got.first()}, scalars)
+			require.NoError(t, sameElements(out, got, want), i)
 		}
 	})
 }
