@@ -263,32 +263,34 @@ func (r *launch) balance(h *shape, threads, want, tile, unit int64) (shares bool
 	}
 	vector := h.across / h.width
 	pieces := h.chunks * max(1, ceil(h.deep, pieceUnit))
-	cost := func(c cut) float64 {
-		across, high, wide := ceil(p.n, c.wide), min(c.high, p.m), min(c.wide, p.n)
-		rows := p.rowsOfTile(high, ceil(c.wide, vector))
+	cost := func(wide, high int64) (shared, own float64) {
+		across, down := ceil(p.n, wide), ceil(p.m, high)
+		high = min(high, p.m)
+		rows := p.rowsOfTile(high, ceil(wide, vector))
+		wide = min(wide, p.n)
 		cols := ceil(wide, vector)
 		tiles := ceil(cols, min(int64(p.lib.m.widest(p.t, int(rows))), cols))
 		task := float64(ceil(high, rows)) * p.tileNanoseconds(rows, wide) * (1 + rowsOfStep/float64(rows) + vectorsOfStep*float64(tiles)/float64(cols))
-		rounds := float64(ceil(across*ceil(p.m, c.high), threads))
+		rounds := float64(ceil(across*down, threads))
 		ns := (rounds + lateTasks) * task
 		bytes := float64(wide * p.k * p.t.size())
-		switch {
-		case !c.shares:
-			return ns + rounds*packNanoseconds*bytes
-		case across >= threads:
-			return ns + shareNanoseconds + sharedNanoseconds*bytes*float64(ceil(across, threads))
+		packs := 1 + 1/float64(min(max(1, threads/across), pieces)) // of a block, by one who then waits for the others
+		if across >= threads {
+			packs = float64(ceil(across, threads))
 		}
-		return ns + shareNanoseconds + sharedNanoseconds*bytes*(1+1/float64(min(threads/across, pieces)))
+		return ns + shareNanoseconds + sharedNanoseconds*bytes*packs, ns + rounds*packNanoseconds*bytes
 	}
 	found := cut{r.wide, r.high, true}
-	best := 0.9 * cost(found)
+	best, _ := cost(r.wide, r.high)
+	best *= 0.9
 	for wide := vector; wide < p.n+tile && wide <= max(h.perBlock, tile); {
 		for i := int64(1); (i-1)*unit < p.m; i += (i + 3) / 4 {
-			for _, shares := range []bool{true, false} {
-				c := cut{wide, i * unit, shares}
-				if ns := cost(c); ns < best {
-					best, found = ns, c
-				}
+			shared, own := cost(wide, i*unit)
+			if shared < best {
+				best, found = shared, cut{wide, i * unit, true}
+			}
+			if own < best {
+				best, found = own, cut{wide, i * unit, false}
 			}
 		}
 		if wide < tile { // less than a tile, where there would be too few
