@@ -475,20 +475,25 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 		e.Op(x86.CMP, x86.W64, regIndex, regCount)
 		e.Jcc(x86.AE, done)
 	})
-	first = g.here()
-	g.bind(rest)
-	body(1, g.tailMask())
-	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
-		e.OpImm(x86.ADD, x86.W64, regIndex, int32(g.lanes))
-		e.Op(x86.CMP, x86.W64, regIndex, regCount)
-		e.Jcc(x86.B, rest)
-	})
-	g.loop(first)
+	g.groupsLeft(rest, body)
 	if g.shape.head {
 		g.fromLine(again)
 		g.loop(outer)
 	}
 	g.bind(done)
+}
+
+// groupsLeft does the groups from regIndex on, one or more, each with the mask of its lanes.
+func (g *gen) groupsLeft(again x86.Label, body func(groups int, m vreg)) {
+	first := g.here()
+	g.bind(again)
+	body(1, g.tailMask())
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.OpImm(x86.ADD, x86.W64, regIndex, int32(g.lanes))
+		e.Op(x86.CMP, x86.W64, regIndex, regCount)
+		e.Jcc(x86.B, again)
+	})
+	g.loop(first)
 }
 
 // unrolling is how many groups a round of the main loop does: more where they are
