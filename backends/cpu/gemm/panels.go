@@ -103,7 +103,7 @@ func (p *product) unitNanoseconds(k int64) float64 {
 const (
 	tileStepNanoseconds = 23
 	dotsStepNanoseconds = 40
-	tileNanoseconds     = 20
+	sumsNanoseconds     = 20
 	alongNanoseconds    = 0.07
 	acrossNanoseconds   = 0.18
 	unitPackNanoseconds = 0.11
@@ -120,7 +120,7 @@ func (p *product) unitTask(high, wide, k int64) float64 {
 		perA = acrossNanoseconds
 	}
 	tiles := float64(ceil(high, tileRows) * ceil(wide, tileRows))
-	return tiles*(step*float64(ceil(k, p.unit.stepWide()))+tileNanoseconds) + (perA*float64(high)+unitPackNanoseconds*float64(wide))*float64(k)
+	return tiles*(step*float64(ceil(k, p.unit.stepWide()))+sumsNanoseconds) + (perA*float64(high)+unitPackNanoseconds*float64(wide))*float64(k)
 }
 
 // divideUnits is divide for units: into tasks of as many rows and columns as are done soonest, as each packs
