@@ -44,7 +44,7 @@
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
 //	outer.go     a column times a row, of which only the result is large
 //	stacks.go    stacks of small matrices, many at a time
-//	blocks.go    products, a thread's memory, and which of all this serves a product
+//	product.go   products, a thread's memory, and which of all this serves a product
 //	plan.go      a block of the result by panels and tiles: how it is done, and doing it
 //	shape.go     how a product is cut into blocks and tiles, and threads share it
 //	ahead.go     what is fetched meanwhile
@@ -53,8 +53,8 @@
 //	units.go     what multiplies groups of short elements, if the machine has such;
 //	             detect*.go: whether it has
 //	panels.go    the blocks of such products
-//	tiles.go     their micro-kernels, of AMX's tiles and of vectors of pairs
-//	turned.go    few columns by vectors of pairs: rows are transposed in registers
+//	tiles.go     their micro-kernels, of AMX's tiles and of vectors of groups
+//	turned.go    few columns by vectors of groups: rows are transposed in registers
 //	deliver.go   what follows their sums
 //	groups.go    how groups are packed
 //	gemm.go      launches, tasks, threads
