@@ -55,7 +55,7 @@ func TestBothWays(t *testing.T) {
 func TestWayByPlace(t *testing.T) {
 	pool := workers.New(1)
 	defer pool.Close()
-	const n = 1024
+	const n = 4096
 	memory := make([]uint32, 4*n)
 	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 16*n)
 	for _, level := range []Level{AVX2, AVX512} {
@@ -66,7 +66,8 @@ func TestWayByPlace(t *testing.T) {
 		for _, c := range []struct {
 			behind int // bytes
 			down   bool
-		}{{-0x400, false}, {-64, false}, {0, false}, {4, true}, {64, true}, {0x100, true}, {alikeBytes, true}, {alikeBytes + 4, false}} {
+		}{{-0x400, false}, {-64, false}, {0, false}, {4, true}, {64, true}, {0x100, true}, {alikeBytes, true}, {alikeBytes + 4, false},
+			{pageBytes - 64, false}, {pageBytes, false}, {pageBytes + 64, true}, {64 - pageBytes, true}} {
 			for i := range memory {
 				memory[i] = uint32(i)
 			}
@@ -76,7 +77,7 @@ func TestWayByPlace(t *testing.T) {
 			for i := range n {
 				moved = moved && memory[to+i] == uint32(in+i)
 			}
-			require.Equal(t, c.down || c.behind <= 0, moved, "%v, %d bytes behind", level, c.behind)
+			require.Equal(t, c.behind == 0 || c.down == (c.behind > 0), moved, "%v, %d bytes behind", level, c.behind)
 		}
 	}
 }
