@@ -82,6 +82,35 @@ func TestWayByPlace(t *testing.T) {
 	}
 }
 
+// One of what is read that begins a little before results is enough, whichever.
+func TestWayByEachPlace(t *testing.T) {
+	pool := workers.New(1)
+	defer pool.Close()
+	const n = 1024
+	memory := make([]uint32, 8*n)
+	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 32*n)
+	for _, level := range []Level{AVX2, AVX512} {
+		if Available(level) != nil {
+			continue
+		}
+		for _, slots := range []string{"ab", "ba"} {
+			k := kernelAt(t, level, fmt.Sprintf("program p\nslot %c u32\nslot %c u32\nslot c u32\nldg.u32 x, a[index]\nldg.u32 y, b[index]\nxor.u32 z, x, y\nstg.u32 z, c[index]\nexit\n", slots[0], slots[1]))
+			clear(memory)
+			for i := range n {
+				memory[i] = uint32(i + 1)
+			}
+			a, b, c := all, all[4*pageBytes+128:], all[64:]
+			if slots[0] == 'b' {
+				a, b = b, a
+			}
+			launch(t, k, pool, isa.U32, n, a, b, c)
+			for i := range n {
+				require.Equal(t, uint32(i+1), memory[16+i], "%v, slots %s", level, slots)
+			}
+		}
+	}
+}
+
 // kernelAt is a program's kernel for a level.
 func kernelAt(t *testing.T, level Level, text string) *Kernel {
 	t.Helper()
