@@ -3,6 +3,7 @@
     ./build.sh bench operations              writes benchmarks/results/operations.json and operations.md
     ./build.sh bench operations --quick      fewer types and sizes, in two minutes; writes with --write
     ./build.sh bench operations --only 'softmax|sum' --threads 1
+    ./build.sh bench operations --runs 3     means of three runs: where memory lies differs from one to the next
 
 A point is an operation on arrays of one type and one shape. All libraries work on the same memory, write to arrays that
 exist before, and take turns, round after round. A figure is the speed of Hologram as a multiple of the faster peer's:
@@ -22,6 +23,7 @@ import json
 import math
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +40,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="a regular expression that the names of the points match")
     parser.add_argument("--threads", type=int, default=MOST_THREADS)
     parser.add_argument("--rounds", type=int, help="7 without it, 4 with --quick: on a busy machine take more")
+    parser.add_argument("--runs", type=int, default=1, help="processes, whose times' geometric means are written")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--budget", type=float, default=0.004, help="seconds a library has in a round")
     return parser.parse_args()
 
@@ -421,12 +425,9 @@ def report(rows: list[dict[str, Any]], about: str) -> str:
     return "\n".join(lines + [line(row) for row in rows]) + "\n"
 
 
-def main() -> None:
-    torch.set_num_threads(ARGUMENTS.threads)
-    hg.set_num_threads(ARGUMENTS.threads)
+def measure(clock: Callable[[], float], rounds: int) -> list[dict[str, Any]]:
+    """A row for each point, measured here."""
     ex = hg.Executor("cpu")
-    clock = time.process_time if ARGUMENTS.threads == 1 else time.perf_counter
-    rounds = ARGUMENTS.rounds or (4 if ARGUMENTS.quick else 7)
     budget = ARGUMENTS.budget / 2 if ARGUMENTS.quick else ARGUMENTS.budget
     rows: list[dict[str, Any]] = []
     for point in points(ex, ARGUMENTS.quick):
@@ -438,14 +439,38 @@ def main() -> None:
         own = row["seconds"]["hologram"]
         times = f"{own * 1e6:.2f} µs, peer {own * speed(row) * 1e6:.2f}"
         print(f"{point.name:44} {speed(row):6.2f}  {times}", file=sys.stderr)
+    return rows
+
+
+def measure_runs(runs: int) -> list[dict[str, Any]]:
+    """A row for each point: the geometric means of the times that as many processes measured."""
+    command = [sys.executable, __file__, *sys.argv[1:], "--worker"]
+    each = [json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) for _ in range(runs)]
+    return [
+        {**rows[0], "seconds": {name: mean([row["seconds"][name] for row in rows]) for name in rows[0]["seconds"]}}
+        for rows in zip(*each, strict=True)
+    ]
+
+
+def main() -> None:
+    torch.set_num_threads(ARGUMENTS.threads)
+    hg.set_num_threads(ARGUMENTS.threads)
+    clock = time.process_time if ARGUMENTS.threads == 1 else time.perf_counter
+    rounds = ARGUMENTS.rounds or (4 if ARGUMENTS.quick else 7)
+    if ARGUMENTS.worker:
+        print(json.dumps(measure(clock, rounds)))
+        return
+    rows = measure_runs(ARGUMENTS.runs) if ARGUMENTS.runs > 1 else measure(clock, rounds)
     one = ARGUMENTS.threads == 1
     command = "operations" + " --quick --write" * ARGUMENTS.quick
     if ARGUMENTS.threads < MOST_THREADS:
         command += f" --threads {ARGUMENTS.threads}"
     command += f" --rounds {rounds}" if ARGUMENTS.rounds else ""
+    command += f" --runs {ARGUMENTS.runs}" if ARGUMENTS.runs > 1 else ""
     about = (
         f"{model()}, threads each: {ARGUMENTS.threads}{', in processor time' * one}; hologram {hg.__version__}, numpy "
-        f"{np.__version__}, torch {torch.__version__}; the best of {rounds} interleaved rounds. Written by "
+        f"{np.__version__}, torch {torch.__version__}; the best of {rounds} interleaved rounds"
+        f"{f', geometric means of {ARGUMENTS.runs} runs' if ARGUMENTS.runs > 1 else ''}. Written by "
         f"`./build.sh bench {command}`."
     )
     text = report(rows, about)
