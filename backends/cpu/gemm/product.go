@@ -27,8 +27,9 @@ const (
 	leastBytes = 32
 	// Products of few steps of k, and how tall their tiles are.
 	shallow, shallowRows = 16, 6
-	// Of A's rows in a tile, what an L1 holds; of deep products, rows of a tile, and from so many such on.
-	nearBytes  = 32 << 10
+	// Of deep products of f64: how many steps of k they have at least, so that 14 rows are 24 KB of an L1; rows
+	// of a tile; and from so many such on.
+	deepF64    = 220
 	deepRows   = 8
 	deepPanels = 7
 	// Rows of B that are fetched ahead of those that the first panel packs.

@@ -84,11 +84,10 @@ func (p *product) rowsOfTile(high, cols int64) int64 {
 	return ceil(high, ceil(high, tallest))
 }
 
-// isDeep reports whether an L1 would not hold what the tallest tiles need of A's rows, while so many of
-// them meet what is packed of B that it pays to have it hold them: then tiles are less tall, and wider.
+// isDeep reports whether an L1 would not hold what the tallest tiles need of A's rows beside B's, while so many
+// of them meet what is packed of B that it pays to have it hold them: then tiles are less tall, and wider.
 func (p *product) isDeep(high, cols int64) bool {
-	m := p.lib.m
-	return m.evex && p.t.float() && min(p.k, chunk)*p.t.size()*m.tallest(p.t, 2) > nearBytes && high >= deepPanels*deepRows && (cols == 3 || cols > 4)
+	return p.lib.m.evex && p.t == f64 && p.k >= deepF64 && high >= deepPanels*deepRows && (cols == 3 || cols > 4)
 }
 
 // leaves reports whether sums wait elsewhere than where the result goes.
