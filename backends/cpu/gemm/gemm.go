@@ -94,6 +94,7 @@ type launch struct {
 	run            int64 // matrices of a stack that a task has
 	high, wide     int64 // rows and columns of a task
 	down, across   int64 // tasks in a matrix
+	bands          int64 // of rows, whose tasks follow each other (place)
 	packed         []packed
 	states         []packing // of packed's chunks
 	before         cutOf     // for the next launch
@@ -158,7 +159,7 @@ func (r *launch) nanoseconds() float64 {
 // worth one, and returns how many there are.
 func (r *launch) divide(threads int, chunk float64) int64 {
 	p := &r.first
-	r.high, r.wide, r.down, r.across, r.run = p.m, p.n, 1, 1, 1
+	r.high, r.wide, r.down, r.across, r.bands, r.run = p.m, p.n, 1, 1, 1, 1
 	lanes, panel := int64(p.lib.m.lanes(p.t)), p.lib.m.tallest(p.t, 2)
 	byRows := p.takesRows(p.m) || p.packsRows(p.m)
 	if byRows {
@@ -223,10 +224,8 @@ func (r *launch) task(w *worker, i int64) {
 		w.stack(p, min(r.run, r.batches-first))
 		return
 	}
-	d := i % r.down
-	i /= r.down
-	j := i % r.across
-	i /= r.across
+	d, j := r.place(i % (r.down * r.across))
+	i /= r.down * r.across
 	part, batch := i%r.parts, i/r.parts
 	p.a += uintptr(batch*p.aNext + part*r.part*p.acs)
 	p.b += uintptr(batch*p.bNext + part*r.part*p.brs)
@@ -237,6 +236,15 @@ func (r *launch) task(w *worker, i int64) {
 		shared = &r.packed[j]
 	}
 	w.block(p, d*r.high, min((d+1)*r.high, p.m), j*r.wide, min((j+1)*r.wide, p.n), shared)
+}
+
+// place returns which rows and columns a task of a matrix has. Tasks go down the rows of a band, by one block
+// of columns after the other, and then on to the next band.
+func (r *launch) place(i int64) (d, j int64) {
+	band := ((i/r.across+1)*r.bands - 1) / r.down
+	from, end := r.down*band/r.bands, r.down*(band+1)/r.bands
+	i -= from * r.across
+	return from + i%(end-from), i / (end - from)
 }
 
 // alone runs the launch on the caller's thread.

@@ -195,7 +195,11 @@ func (r *launch) share(threads, want int64) bool {
 		return false
 	}
 	r.holder = holder
-	r.across, r.down = across, ceil(p.m, r.high)
+	r.across, r.down, r.bands = across, ceil(p.m, r.high), 1
+	sharers := ceil(threads, across) // of a block
+	if p.bordersCost(threads) {
+		r.bands, sharers = threads, threads
+	}
 	if int64(cap(r.packed)) < across {
 		r.packed = make([]packed, across)
 	}
@@ -207,13 +211,24 @@ func (r *launch) share(threads, want int64) bool {
 		first := int64(i) * h.chunks
 		b := &r.packed[i]
 		*b = packed{shape: h, at: at + uintptr(int64(i)*bytes), chunks: r.states[first : first+h.chunks : first+h.chunks]}
-		b.cut(ceil(threads, across))
+		b.cut(sharers)
 		for pc := range b.chunks {
 			b.chunks[pc].begun.Store(0)
 			b.chunks[pc].done.Store(0)
 		}
 	}
 	return true
+}
+
+// borderBytes are what of B a thread fetches from another's cache in the time that a row of the result
+// takes in which both write: what has the border between their columns goes to and fro, and so do lines
+// around it that are fetched ahead.
+const borderBytes = 768
+
+// bordersCost reports whether threads are to have all columns of a band of rows each, and to share all of B,
+// rather than columns of their own. It is measured for two: of more, all would wait for each block.
+func (p *product) bordersCost(threads int64) bool {
+	return threads == 2 && p.ccs == p.out.size && p.n*p.k*p.t.size() <= borderBytes*p.m
 }
 
 // longShare is what a thread does of products, in nanoseconds, that are cut finely, whatever it

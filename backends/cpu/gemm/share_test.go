@@ -9,7 +9,7 @@ import (
 // have room for what is packed, also where B is too large to be packed at once.
 func TestSharesAreOfTheResult(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
-	declined, alone := 0, 0
+	declined, alone, banded := 0, 0, 0
 	for i := range 20000 {
 		lib, typ := []*library{narrow(), wide()}[r.IntN(2)], []number{f32, f64, i32, i64}[r.IntN(4)]
 		size := typ.size()
@@ -74,6 +74,11 @@ func TestSharesAreOfTheResult(t *testing.T) {
 					alone++
 					continue
 				}
+				if n := l.bands; n != 1 && (n != threads || l.packed[0].pieces < 2 && q.k > pieceUnit) {
+					t.Fatalf("product %d, %v: %d × %d × %d by %d threads: %d bands of %d tasks, blocks in %d pieces", i, typ, p.m, p.n, p.k, threads, n, l.down, l.packed[0].pieces)
+				} else if n > 1 {
+					banded++
+				}
 				h := l.packed[0].shape
 				if min(l.wide, q.n) > h.perBlock || h.bBlock < ceil(min(l.wide, q.n), h.across)*h.bTile || h.rows > int64(q.lib.m.tallest(q.t, int(h.width))) {
 					t.Fatalf("product %d, %v: %d × %d × %d: tasks of %d columns, %+v", i, typ, p.m, p.n, p.k, l.wide, h)
@@ -84,7 +89,53 @@ func TestSharesAreOfTheResult(t *testing.T) {
 	if alone == 0 {
 		t.Error("of no product each task packs its own")
 	}
+	if banded == 0 {
+		t.Error("of no product threads have a band of rows each")
+	}
 	if declined > 2000 {
 		t.Errorf("%d products were not shared", declined)
+	}
+}
+
+// TestBands: tasks are all places of a matrix, once each, and a stretch of them for each thread is a band of
+// its rows, or nearly so where rows of tasks do not divide by bands.
+func TestBands(t *testing.T) {
+	for down := int64(1); down <= 20; down++ {
+		for across := int64(1); across <= 7; across++ {
+			for bands := int64(1); bands <= 6; bands++ {
+				r := &launch{down: down, across: across, bands: bands}
+				seen := make([]bool, down*across)
+				others := make([]int64, bands)
+				for i := range down * across {
+					d, j := r.place(i)
+					if d < 0 || d >= down || j < 0 || j >= across || seen[d*across+j] {
+						t.Fatalf("%d × %d tasks in %d bands: task %d is at %d, %d", down, across, bands, i, d, j)
+					}
+					seen[d*across+j] = true
+					band := i * bands / (down * across)
+					if d < down*band/bands || d >= down*(band+1)/bands {
+						others[band]++
+					}
+				}
+				for band, n := range others {
+					if n > across || n > 0 && down%bands == 0 {
+						t.Errorf("%d × %d tasks in %d bands: thread %d has %d of others' rows", down, across, bands, band, n)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestBordersCost: two threads have columns of their own of what is as wide as high, or whose columns lie
+// in memory one behind the other, and of a thin product with long rows a band of rows each.
+func TestBordersCost(t *testing.T) {
+	thin := product{t: f32, out: element{size: 4}, m: 1235, n: 856, k: 49, crs: 856 * 4, ccs: 4}
+	square := thin
+	square.m, square.n, square.k = 1024, 1024, 1024
+	turned := thin
+	turned.crs, turned.ccs = 4, 1235*4
+	if !thin.bordersCost(2) || thin.bordersCost(16) || square.bordersCost(2) || turned.bordersCost(2) {
+		t.Error("threads have columns where they should have rows, or the other way round")
 	}
 }
