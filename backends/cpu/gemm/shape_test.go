@@ -54,6 +54,65 @@ func TestPackedOnce(t *testing.T) {
 	}
 }
 
+// TestSharedAnew: what a launch shares is not packed yet, though the launch before it left the same chunks packed: one
+// that was taken for begun would never be packed, and all would wait for it.
+func TestSharedAnew(t *testing.T) {
+	const m, n, k = 4096, 1024, 2 * chunk
+	p := product{lib: narrow(), t: f32, in: element{size: 4}, out: element{size: 4}, m: m, n: n, k: k,
+		ars: 4 * k, acs: 4, brs: 4 * n, bcs: 4, crs: 4 * n, ccs: 4}
+	l := &launch{}
+	for i := range 2 {
+		l.first = p
+		if !l.share(4, 64) || len(l.packed) == 0 {
+			t.Fatal("nothing is shared")
+		}
+		for j := range l.packed {
+			for pc := range l.packed[j].chunks {
+				c := &l.packed[j].chunks[pc]
+				if begun, done := c.begun.Load(), c.done.Load(); begun != 0 || done != 0 {
+					t.Fatalf("launch %d: of chunk %d of block %d %d pieces are begun, %d packed", i, pc, j, begun, done)
+				}
+				l.packed[j].need(int64(pc), func(int64, int64, int64) {})
+			}
+		}
+		l.giveBack()
+	}
+}
+
+// TestScaling: whether a product is scaled, or reads C, is told by the bits that its numbers have: those above are not looked at.
+func TestScaling(t *testing.T) {
+	const above = 0xdeadbeef << 32
+	for _, c := range []struct {
+		t             number
+		size          int // of the numbers that are summed
+		alpha, beta   uint64
+		scaled, reads bool
+	}{
+		{f32, 4, 0x3f800000, 0, false, false},
+		{f32, 4, above | 0x3f800000, above | 1<<31, false, false}, // -0
+		{f32, 4, 1, above | 0x3f800000, true, true},
+		{f64, 8, 0x3ff0 << 48, 1 << 63, false, false},
+		{f64, 8, 0x3f800000, 0x3ff0 << 48, true, true},
+		{i32, 4, 1, 0, false, false},
+		{i32, 4, above | 1, above, false, false},
+		{i32, 4, above, above | 1, true, true},
+		{i32, 4, 1 << 31, 1 << 31, true, true},
+		{i32, 2, above | 1, above, false, false},
+		{i32, 2, 0xffff_0001, 0x7fff_0000, false, false},
+		{i32, 2, 1 << 15, 1 << 15, true, true},
+		{i32, 1, 0xffff_ff01, 0x7fff_ff00, false, false},
+		{i32, 1, 1 << 7, 1 << 7, true, true},
+		{i64, 8, above | 1, above, true, true},
+		{i64, 8, 2, 0, true, false},
+	} {
+		p := product{t: c.t, scaled: true, reads: !c.reads}
+		p.scale(c.alpha, c.beta, 64-8*c.size)
+		if p.scaled != c.scaled || p.reads != c.reads {
+			t.Errorf("%v of %d bytes, alpha %#x, beta %#x: scaled %v, reads %v", c.t, c.size, c.alpha, c.beta, p.scaled, p.reads)
+		}
+	}
+}
+
 // TestDeepTiles: an L1 holds eight rows of deep products of f64, and of f32 all that registers do; integers, which take as
 // long as they are multiplied, have the tallest tiles.
 func TestDeepTiles(t *testing.T) {
