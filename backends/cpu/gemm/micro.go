@@ -131,7 +131,10 @@ type maker struct {
 }
 
 func newMaker(m machine, s tile) *maker {
-	g := &maker{Asm: x86.Asm{AVX2: !m.evex}, m: m, s: s, f: &formsOf[s.t]}
+	g := &maker{Asm: x86.Asm{Has: s.unit.features()}, m: m, s: s, f: &formsOf[s.t]}
+	if m.evex {
+		g.Has |= x86.AVX512
+	}
 	g.free = [2]x86.Reg{g.row(0), g.temp(0)}
 	return g
 }

@@ -156,6 +156,19 @@ func (u multiplier) dot() *x86.Form {
 		dotsBF16: x86.DotB16, dotsI16: x86.DotI16, dotsI8: x86.DotU8I8, dotsU8: x86.DotU8I8}[u]
 }
 
+// features are what code that multiplies so may ask of its machine beside AVX-512.
+func (u multiplier) features() x86.Features {
+	switch {
+	case u.tiles():
+		return x86.VNNI | x86.BF16 | x86.AMX
+	case u == dotsBF16:
+		return x86.VNNI | x86.BF16
+	case u != noMultiplier:
+		return x86.VNNI
+	}
+	return 0
+}
+
 // errRefused is in errors of what the processor has and the system does not give.
 var errRefused = errors.New("the system refuses AMX's registers")
 

@@ -251,7 +251,7 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code []byte, lay layout, err error) {
 	lay, t = p.lay, t.targetFor(s)
 	room := 3*p.insts + 32 // for most
-	e := &encoder{Asm: x86.Asm{AVX2: !t.evex}, unit: &unit{info: make([]vinfo, 1, room), code: make([]inst, 0, room)}, t: t, lay: &lay}
+	e := &encoder{Asm: x86.Asm{Has: t.features()}, unit: &unit{info: make([]vinfo, 1, room), code: make([]inst, 0, room)}, t: t, lay: &lay}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
 		shared: make([]vreg, p.fn.NumValues), consts: map[numberKey]vreg{}, unmasked: map[vreg]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {

@@ -16,6 +16,14 @@ type target struct {
 	files   files
 }
 
+// features are what code may ask of the machine beside AVX2.
+func (t *target) features() x86.Features {
+	if t.evex {
+		return x86.AVX512
+	}
+	return 0
+}
+
 // Level is a set of instructions that code is made for.
 type Level int
 

@@ -1,5 +1,29 @@
 package x86
 
+import "strings"
+
+// Features are sets of instructions that a machine may have beside AVX2.
+type Features uint8
+
+// The features.
+const (
+	AVX512 Features = 1 << iota // F, CD, BW, DQ, VL
+	VNNI                        // AVX512-VNNI
+	BF16                        // AVX512-BF16
+	AMX                         // for bf16 and integers of 8 bits
+)
+
+// String returns the features' names.
+func (f Features) String() string {
+	var names []string
+	for i, name := range []string{"AVX-512", "AVX512-VNNI", "AVX512-BF16", "AMX"} {
+		if f>>i&1 != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // Enc says which encodings a row has.
 type Enc uint8
 
@@ -70,11 +94,12 @@ type Form struct {
 	Is4    bool
 	VSIB   bool
 	Ext    byte
-	Min    int  // least vector length, 0: any
-	RegOK  bool // B may be a register
-	MemOK  bool // B may be memory
-	VMem   bool // … with VEX too
-	Index  bool // memory has an index register, which says how far apart rows lie
+	Min    int      // least vector length, 0: any
+	RegOK  bool     // B may be a register
+	MemOK  bool     // B may be memory
+	VMem   bool     // … with VEX too
+	Needs  Features // of each encoding; EVEX needs AVX512 too
+	Index  bool     // memory has an index register, which says how far apart rows lie
 }
 
 // Folds reports whether B may be memory in this machine's encoding.
@@ -92,20 +117,27 @@ func vsib(f *Form) { f.VSIB = true; f.RegOK = false }
 func noMem(f *Form) {
 	f.MemOK, f.VMem = false, false
 }
-func evexMem(f *Form)     { f.VMem = false }
-func b4(f *Form)          { f.Elem = 4 }
-func b8(f *Form)          { f.Elem = 8 }
-func size(t tuple) option { return func(f *Form) { f.Tuple = t } }
-func ext(n byte) option   { return func(f *Form) { f.Ext = n } }
-func least(n int) option  { return func(f *Form) { f.Min = n } }
-func memOnly(f *Form)     { f.RegOK = false }
-func stepped(f *Form)     { f.RegOK, f.Index = false, true }
+func evexMem(f *Form)        { f.VMem = false }
+func b4(f *Form)             { f.Elem = 4 }
+func b8(f *Form)             { f.Elem = 8 }
+func size(t tuple) option    { return func(f *Form) { f.Tuple = t } }
+func ext(n byte) option      { return func(f *Form) { f.Ext = n } }
+func least(n int) option     { return func(f *Form) { f.Min = n } }
+func memOnly(f *Form)        { f.RegOK = false }
+func stepped(f *Form)        { f.RegOK, f.Index = false, true }
+func with(n Features) option { return func(f *Form) { f.Needs |= n } }
 
 // Forms is the table.
 var Forms []*Form
 
 func form(name string, enc Enc, pp, m, op byte, l Layout, ops string, opts ...option) *Form {
 	f := &Form{Name: name, Enc: enc, PP: pp, Map: m, Op: op, Layout: l, Ops: ops, RegOK: true, MemOK: true, VMem: true}
+	if strings.Contains(ops, "k") {
+		f.Needs = AVX512
+	}
+	if strings.Contains(ops, "t") {
+		f.Needs = AMX
+	}
 	for _, o := range opts {
 		o(f)
 	}
@@ -176,9 +208,9 @@ var (
 	FNMA213PD = form("vfnmadd213pd", both, p66, M0F38, 0xAC, RVM, "vvv", b8, vw1)
 	FNMA231PS = form("vfnmadd231ps", both, p66, M0F38, 0xBC, RVM, "vvv", b4)
 	FNMA231PD = form("vfnmadd231pd", both, p66, M0F38, 0xBC, RVM, "vvv", b8, vw1)
-	DotB16    = form("vdpbf16ps", EVEX, pF3, M0F38, 0x52, RVM, "vvv", b4)
-	DotI16    = form("vpdpwssd", EVEX, p66, M0F38, 0x52, RVM, "vvv", b4)
-	DotU8I8   = form("vpdpbusd", EVEX, p66, M0F38, 0x50, RVM, "vvv", b4) // A's bytes have no sign, B's have
+	DotB16    = form("vdpbf16ps", EVEX, pF3, M0F38, 0x52, RVM, "vvv", b4, with(BF16))
+	DotI16    = form("vpdpwssd", EVEX, p66, M0F38, 0x52, RVM, "vvv", b4, with(VNNI))
+	DotU8I8   = form("vpdpbusd", EVEX, p66, M0F38, 0x50, RVM, "vvv", b4, with(VNNI)) // A's bytes have no sign, B's have
 
 	RoundPS    = form("vroundps", VEX, p66, M0F3A, 0x08, RM, "vv", imm)
 	RoundPD    = form("vroundpd", VEX, p66, M0F3A, 0x09, RM, "vv", imm)
@@ -286,8 +318,8 @@ var (
 	UDQ2PD  = form("vcvtudq2pd", EVEX, pF3, M0F, 0x7A, RM, "vh", b4, size(half))
 	TPD2UDQ = form("vcvttpd2udq", EVEX, np, M0F, 0x78, RM, "hv", b8, w1, noMem)
 
-	PS2B16  = form("vcvtneps2bf16", EVEX, pF3, M0F38, 0x72, RM, "hv", b4, noMem)
-	PSs2B16 = form("vcvtne2ps2bf16", EVEX, pF2, M0F38, 0x72, RVM, "vvv", b4)
+	PS2B16  = form("vcvtneps2bf16", EVEX, pF3, M0F38, 0x72, RM, "hv", b4, noMem, with(BF16))
+	PSs2B16 = form("vcvtne2ps2bf16", EVEX, pF2, M0F38, 0x72, RVM, "vvv", b4, with(BF16))
 
 	SxBW = form("vpmovsxbw", both, p66, M0F38, 0x20, RM, "vh", size(half))
 	ZxBW = form("vpmovzxbw", both, p66, M0F38, 0x30, RM, "vh", size(half))

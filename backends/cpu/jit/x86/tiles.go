@@ -20,17 +20,20 @@ var (
 // TileConfig is LDTILECFG: the tiles' sizes from 64 bytes of memory. All become zero.
 func (a *Asm) TileConfig(m Mem) {
 	a.note("ldtilecfg", memory(0, &m))
+	a.need(AMX, "ldtilecfg")
 	a.vex(tileConfig, &Inst{VL: 16, IsMem: true, Mem: m})
 }
 
 // TileRelease gives the tiles back: what switches threads need not keep them.
 func (a *Asm) TileRelease() {
 	a.note("tilerelease")
+	a.need(AMX, "tilerelease")
 	a.vex(tileRelease, &Inst{VL: 16})
 }
 
 // TileZero makes a tile zero.
 func (a *Asm) TileZero(d Reg) {
 	a.note("tilezero", part{r: d, tile: true})
+	a.need(AMX, "tilezero")
 	a.vex(tileZero, &Inst{VL: 16, D: d})
 }

@@ -6,10 +6,7 @@
 // jumps, whose shapes differ from each other, have methods of their own.
 package x86
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Reg is a register's number: 0–15 general, 0–31 vector, 0–7 mask. Which file
 // it is in follows from where it stands.
@@ -71,8 +68,8 @@ type Asm struct {
 	Code []byte
 	// Lines, if it is not nil, gets each instruction as text: for people to read.
 	Lines *[]Line
-	// AVX2: the machine has no AVX-512, and an error of Finish is what comes of an instruction that asks for it.
-	AVX2    bool
+	// Has is what the code's machine has beside AVX2. An error of Finish is what comes of an instruction that needs more.
+	Has     Features
 	refused error // by the first such
 	places  []int // of labels, −1: not yet
 	fixups  []fixup
@@ -135,13 +132,22 @@ func (a *Asm) Emit(f *Form, in Inst) {
 		*a.Lines = append(*a.Lines, Line{len(a.Code), f.Text(in)})
 	}
 	evex := f.evexNeeded(&in)
-	if a.AVX2 && a.refused == nil && (evex || strings.ContainsAny(f.Ops, "kt")) {
-		a.refused = fmt.Errorf("x86: %s is for machines with AVX-512", f.Text(in))
+	needs := f.Needs
+	if evex {
+		needs |= AVX512
 	}
+	a.need(needs, f.Name)
 	if evex {
 		a.evex(f, &in)
 	} else {
 		a.vex(f, &in)
+	}
+}
+
+// need refuses the code if its machine lacks what an instruction needs.
+func (a *Asm) need(f Features, name string) {
+	if lacks := f &^ a.Has; lacks != 0 && a.refused == nil {
+		a.refused = fmt.Errorf("x86: %s is for machines with %v", name, lacks)
 	}
 }
 

@@ -19,7 +19,26 @@ import (
 type line struct {
 	text    string
 	code    []byte
-	refused bool // for a machine with AVX2
+	refused []bool // by each of the levels
+}
+
+// levels are those that code is made for, and some that lack one thing.
+var levels = []Features{0, AVX512, AVX512 | VNNI, AVX512 | BF16, AVX512 | VNNI | BF16, AVX512 | VNNI | BF16 | AMX, AMX, VNNI | BF16 | AMX}
+
+// needs is what manuals say that an instruction needs beside AVX2.
+func needs(f *Form, evex bool) (n Features) {
+	if evex || strings.Contains(f.Ops, "k") {
+		n = AVX512
+	}
+	switch {
+	case strings.HasPrefix(f.Name, "vpdp"):
+		n |= VNNI
+	case strings.Contains(f.Name, "bf16") && f.Name[0] == 'v':
+		n |= BF16
+	case f.Name[0] == 't':
+		n |= AMX
+	}
+	return n
 }
 
 func name(w Width, r Reg) string { return w.Name(r) }
@@ -141,9 +160,13 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 	if !evex && f.Name[0] != 'k' && code[0] == 0xC5 { // as the long form
 		code = append([]byte{0xC4, code[1]&0x80 | 0x60 | 1, code[1] & 0x7f}, code[2:]...)
 	}
-	less := Asm{AVX2: true}
-	less.Emit(f, in)
-	return &line{prefix + f.Text(in), code, less.Finish() != nil}
+	var refused []bool
+	for _, l := range levels {
+		less := Asm{Has: l}
+		less.Emit(f, in)
+		refused = append(refused, less.Finish() != nil)
+	}
+	return &line{prefix + f.Text(in), code, refused}
 }
 
 // assemble gives the bytes that GNU as makes of each line.
@@ -215,7 +238,10 @@ func TestForms(t *testing.T) {
 			made := 0
 			for tries := 0; made < each && tries < 200*each; tries++ {
 				if l := f.random(r, e == EVEX); l != nil {
-					require.Equal(t, e == EVEX || strings.ContainsAny(f.Ops, "kt"), l.refused, l.text)
+					need := needs(f, e == EVEX)
+					for i, has := range levels {
+						require.Equal(t, need&^has != 0, l.refused[i], "%s, with %v", l.text, has)
+					}
 					lines = append(lines, *l)
 					made++
 				}
@@ -226,6 +252,23 @@ func TestForms(t *testing.T) {
 		}
 	}
 	check(t, lines)
+}
+
+// What has no row of the table is refused like rows.
+func TestTilesAreRefused(t *testing.T) {
+	for name, emit := range map[string]func(a *Asm){
+		"ldtilecfg": func(a *Asm) { a.TileConfig(At(RAX, 0)) }, "tilerelease": (*Asm).TileRelease, "tilezero": func(a *Asm) { a.TileZero(1) },
+	} {
+		for _, has := range levels {
+			a := Asm{Has: has}
+			emit(&a)
+			if err := a.Finish(); has&AMX != 0 {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, "x86: "+name+" is for machines with AMX")
+			}
+		}
+	}
 }
 
 func TestGeneral(t *testing.T) {
@@ -310,7 +353,7 @@ func TestGeneral(t *testing.T) {
 
 // Jumps and addresses relative to the code, forward and back.
 func TestLabels(t *testing.T) {
-	var a Asm
+	a := Asm{Has: AVX512}
 	back, data := a.NewLabel(), a.NewLabel()
 	a.Bind(back)
 	a.Jmp(back)
