@@ -49,6 +49,33 @@ func TestBothWays(t *testing.T) {
 	runtime.KeepAlive(memory)
 }
 
+// What rounds find from before the first is there in each of them, in both ways.
+func TestBothWaysKeep(t *testing.T) {
+	pool := workers.New(1)
+	defer pool.Close()
+	const n = 1000
+	memory := make([]uint32, 8*n)
+	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 32*n)
+	for _, level := range []Level{AVX2, AVX2 | Few, AVX512, AVX512 | Few} {
+		if Available(level) != nil {
+			continue
+		}
+		k := kernelAt(t, level, "program p\nslot a u32\nslot c u32\nldg.u32 x, a[index]\nmul.u32 y, x, 1000003\nxor.u32 y, y, 0x55aa1234\nadd.u32 z, y, 77777\nmul.u32 z, z, y\nxor.u32 z, z, x\nstg.u32 z, c[index]\nexit\n")
+		for _, behind := range []int{0, 64} { // a page's multiple from what is read, and behind that
+			for i := range n {
+				memory[i] = uint32(i * i)
+			}
+			launch(t, k, pool, isa.U32, n, all[:4*n], all[4*pageBytes+behind:])
+			for i := range uint32(n) {
+				x := i * i
+				y := x*1000003 ^ 0x55aa1234
+				require.Equal(t, (y+77777)*y^x, memory[pageBytes+behind/4+int(i)], "%v, %d bytes behind, lane %d", level, behind, i)
+			}
+		}
+	}
+	runtime.KeepAlive(memory)
+}
+
 // Where results begin a little behind what is read, modulo a page, the last lanes are done first: of a copy onto
 // memory that it reads itself, which only code that is handed it so can be asked for, each way that spoils
 // nothing is the one that is taken.
