@@ -80,6 +80,34 @@ func TestUnitsMultiplyBytesOfAllRests(t *testing.T) {
 	})
 }
 
+// TestUnitsMultiplyRowsByAColumn has rows along k by one column, of which both lie in all ways and the rests
+// of rows and of k differ, and so many rows that calls go from tile to tile, and past one call's.
+func TestUnitsMultiplyRowsByAColumn(t *testing.T) {
+	eachInteger(t, 2, jit.AVX512, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(41, 42))
+		for i, k := range []int64{16, 17, 31, 63, 64, 65, 100, 128, 516, 1030, 4099, 33000} {
+			for how := range 16 {
+				typ := shortIntegers[(i+how)%4]
+				out := []isa.Type{typ, isa.I32}[how>>1&1]
+				m := []int64{1, 7, 16, 33, 50, 259, 1100}[(3*i+how)%7]
+				if m*k > 1<<20 {
+					m = 21
+				}
+				c := productCase{t: typ, out: out, m: m, n: 1, k: k, howA: []int{0, 2}[how&1], howB: how >> 2, howC: how >> 1 & 3,
+					alpha: []float64{1, 3}[i&1], beta: float64(how >> 3)}
+				if how == 5 && m < 50 {
+					c.batch = []int64{3}
+				}
+				c.check(t, r, oracle, b)
+				if how&1 == 0 { // and a row by columns
+					c.m, c.n, c.howA, c.howB = 1, m, c.howB, 1
+					c.check(t, r, oracle, b)
+				}
+			}
+		}
+	})
+}
+
 // TestUnitsMultiplyExtremes has matrices of which each is full of one byte.
 func TestUnitsMultiplyExtremes(t *testing.T) {
 	eachInteger(t, 1, jit.AVX512, func(t *testing.T, oracle, b *bench) {

@@ -54,6 +54,7 @@
 //	             detect*.go: whether it has
 //	panels.go    the blocks of such products
 //	tiles.go     their micro-kernels, of AMX's tiles and of vectors of groups
+//	lines.go     rows by one column of integers, along k
 //	turned.go    few columns by vectors of groups: rows are transposed in registers
 //	deliver.go   what follows their sums
 //	groups.go    how groups are packed

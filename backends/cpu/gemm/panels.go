@@ -213,6 +213,10 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 	}
 	t, stepWide := w.tile, p.unit.stepWide()
 	t.alpha, t.beta = p.alpha, p.beta
+	if p.isLines() {
+		w.lines(p, i0, i1)
+		return
+	}
 	h := p.planUnits(i1-i0, j1-j0)
 	steps := max(1, ceil(h.deep, stepWide))
 	b := w.room(roomB, h.pairs*steps*stepBytes)

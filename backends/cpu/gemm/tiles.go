@@ -230,18 +230,6 @@ func dotter(s tile) ([]byte, error) {
 	sum := func(i, v int) x86.Reg { return x86.Reg(s.cols*i + v) }
 	pair := func(v int) x86.Reg { return 28 + x86.Reg(v) }
 	const factor x86.Reg = 30
-	// row is what lies in each row of A so many bytes from where it is.
-	row := func(i, disp int) x86.Mem {
-		m := multiples[i%len(multiples)]
-		return x86.Mem{Base: bases[i/len(multiples)], Index: m.index, Scale: m.scale, Disp: int32(disp)}
-	}
-	steps := func() {
-		g.steps()
-		for i := 1; i < g.bases(); i++ {
-			g.Lea(bases[i], x86.Mem{Base: x86.R14, Index: x86.R9, Scale: 2})
-			g.Op(x86.ADD, x86.W64, bases[i], bases[i-1])
-		}
-	}
 	// forward goes to the next step of k, of which the last bytes are so far.
 	forward := func(done int32) {
 		g.Load(x86.W64, x86.RAX, tileANext)
@@ -251,7 +239,7 @@ func dotter(s tile) ([]byte, error) {
 		}
 	}
 	if s.unit.flips() {
-		g.beginRows(row, steps, forward)
+		g.beginRows(forward)
 	}
 	again := g.NewLabel()
 	g.Bind(again)
@@ -293,7 +281,7 @@ func dotter(s tile) ([]byte, error) {
 				}
 			}
 			for i := range rows {
-				g.Emit(x86.BcastD, x86.Inst{VL: 64, D: factor, IsMem: true, Mem: row(i, 4*u)})
+				g.Emit(x86.BcastD, x86.Inst{VL: 64, D: factor, IsMem: true, Mem: g.rowAt(i, 4*u)})
 				for v := range s.cols {
 					g.dot(sum(i, v), factor, pair(v))
 				}
@@ -306,7 +294,7 @@ func dotter(s tile) ([]byte, error) {
 		g.OpImm(x86.SUB, x86.W64, x86.RAX, 1)
 		g.Jcc(x86.NE, pairs)
 	}
-	steps()
+	g.rowBases()
 	g.eachStep(func() {
 		g.MovImm(x86.RAX, restRounds)
 		rounds()
@@ -315,7 +303,7 @@ func dotter(s tile) ([]byte, error) {
 	}, func() {
 		g.Load(x86.W64, regA, tileRest)
 		g.MovImm(regAStep, 64)
-		steps()
+		g.rowBases()
 		g.Load(x86.W64, x86.RAX, tileRests)
 		rounds()
 	})
@@ -324,6 +312,21 @@ func dotter(s tile) ([]byte, error) {
 	g.s.rows = 1 // of tiles
 	g.result(again)
 	return g.end()
+}
+
+// rowAt is what lies in a row of A so many bytes from where it is.
+func (g *maker) rowAt(i, disp int) x86.Mem {
+	m := multiples[i%len(multiples)]
+	return x86.Mem{Base: bases[i/len(multiples)], Index: m.index, Scale: m.scale, Disp: int32(disp)}
+}
+
+// rowBases makes what rows of A are reached by.
+func (g *maker) rowBases() {
+	g.steps()
+	for i := 1; i < g.bases(); i++ {
+		g.Lea(bases[i], x86.Mem{Base: x86.R14, Index: x86.R9, Scale: 2})
+		g.Op(x86.ADD, x86.W64, bases[i], bases[i-1])
+	}
 }
 
 // dot adds products of groups of A by such of B to sums.
@@ -336,7 +339,7 @@ func (g *maker) dot(sum, a, b x86.Reg) {
 
 // beginRows finds what the sums of dotter's rows begin from: of B only the bits that are turned over
 // are multiplied by them here, all of whose products are too much.
-func (g *maker) beginRows(row func(i, disp int) x86.Mem, steps func(), forward func(done int32)) {
+func (g *maker) beginRows(forward func(done int32)) {
 	const elements, total x86.Reg = tileRows, tileRows + 2
 	g.flips(x86.RAX)
 	for i := range x86.Reg(tileRows) {
@@ -344,10 +347,10 @@ func (g *maker) beginRows(row func(i, disp int) x86.Mem, steps func(), forward f
 	}
 	g.Load(x86.W64, regA, tileA)
 	g.Load(x86.W64, regAStep, tileAStep)
-	steps()
+	g.rowBases()
 	step := func() {
 		for i := range g.s.rows {
-			g.load(elements, row(i, 0), false)
+			g.load(elements, g.rowAt(i, 0), false)
 			g.dot(x86.Reg(i), elements, flipReg)
 		}
 	}
@@ -357,7 +360,7 @@ func (g *maker) beginRows(row func(i, disp int) x86.Mem, steps func(), forward f
 	}, func() {
 		g.Load(x86.W64, regA, tileRest)
 		g.MovImm(regAStep, 64)
-		steps()
+		g.rowBases()
 		step()
 	})
 	g.clear(total)

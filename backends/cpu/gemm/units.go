@@ -179,6 +179,7 @@ const (
 	tiled unitKind = iota
 	dotted
 	turnedDots
+	linesOfDots
 	interleaves
 	tilesByColumns
 	tilesByRows
@@ -194,7 +195,7 @@ var unitCode struct {
 
 func codeOf(kind unitKind, s tile) (*mem.Code, error) {
 	return codeAt(&unitCode.made[kind][s.unit][s.out>>1][s.rows][s.cols][s.way()], &unitCode.mu, func() ([]byte, error) {
-		return [unitKinds]func(tile) ([]byte, error){tiler, dotter, turnedDotter, interleaver, tilesOfColumns, tilesOfRows}[kind](s)
+		return [unitKinds]func(tile) ([]byte, error){tiler, dotter, turnedDotter, lineDotter, interleaver, tilesOfColumns, tilesOfRows}[kind](s)
 	})
 }
 
