@@ -235,11 +235,12 @@ func (p *product) bordersCost(threads int64) bool {
 // costs: then who is slow holds up nobody.
 const longShare = 500e3
 
-// What tasks of small products take beside their steps, in nanoseconds: a tile's step, as if it were of so
-// many rows and vectors more; a byte that is packed by who needs it, and one that is packed for others; to
-// meet those; and what part of a task some begin late. Chosen so that of the cuts of 14 products which 4, 8
+// What tasks of small products take beside their steps, in nanoseconds: to take and to plan one; a tile's step,
+// as if it were of so many rows and vectors more; a byte that is packed by who needs it, and one that is packed for
+// others; to meet those; and what part of a task some begin late. Chosen so that of the cuts of 14 products which 4, 8
 // and 16 threads of a Xeon with a mesh did, 8756 in all, those that are taken are near the quickest.
 const (
+	taskNanoseconds   = 150
 	rowsOfStep        = 2.5
 	vectorsOfStep     = 2
 	packNanoseconds   = 0.03
@@ -284,7 +285,7 @@ func (r *launch) balance(h *shape, threads, want, tile, unit int64) (shares bool
 		wide = min(wide, p.n)
 		cols := ceil(wide, vector)
 		tiles := ceil(cols, min(int64(p.lib.m.widest(p.t, int(rows))), cols))
-		task := float64(ceil(high, rows)) * p.tileNanoseconds(rows, wide) * (1 + rowsOfStep/float64(rows) + vectorsOfStep*float64(tiles)/float64(cols))
+		task := taskNanoseconds + float64(ceil(high, rows))*p.tileNanoseconds(rows, wide)*(1+rowsOfStep/float64(rows)+vectorsOfStep*float64(tiles)/float64(cols))
 		rounds := float64(ceil(across*down, threads))
 		ns := (rounds + lateTasks) * task
 		bytes := float64(wide * p.k * p.t.size())
