@@ -108,6 +108,21 @@ func TestUnitsMultiplyRowsByAColumn(t *testing.T) {
 	})
 }
 
+// TestUnitsMultiplyLongRowsByAColumn has rows so long that a call has few of their tiles, or but one, and that are at
+// and past the most steps of k that it goes through, by columns that lie in a row and apart.
+func TestUnitsMultiplyLongRowsByAColumn(t *testing.T) {
+	eachInteger(t, 2, jit.AVX512, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(43, 44))
+		for _, typ := range shortIntegers {
+			most := 8192 * 64 / int64(typ.Size())
+			for _, c := range []productCase{{m: 70, k: most/3 + 5}, {m: 18, k: most - 1}, {m: 3, k: most}, {m: 17, k: most + 1}} {
+				c.t, c.out, c.n, c.howB, c.alpha, c.beta = typ, typ, 1, int(c.m&1), 1, float64(c.k&1)
+				c.check(t, r, oracle, b)
+			}
+		}
+	})
+}
+
 // TestUnitsMultiplyExtremes has matrices of which each is full of one byte.
 func TestUnitsMultiplyExtremes(t *testing.T) {
 	eachInteger(t, 1, jit.AVX512, func(t *testing.T, oracle, b *bench) {

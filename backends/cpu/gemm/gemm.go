@@ -384,11 +384,12 @@ func (r *launch) inSlots(p *product, l *backends.Launch, first int64) bool {
 
 // splits reports whether k is in as many parts as the plan would make, which lie in the result's slot.
 func (k *Kernel) splits(r *launch, p *product, l *backends.Launch, first, count int64) bool {
+	long := k.is.T.Float() && r.part > k.is.Most // order shows; of integers the same program has parts of any length
 	if !k.is.Split {
-		return (!k.is.T.Float() || p.k <= k.is.Most) && l.Grid[1] == 1 && l.Block[2] == 1
+		return !long && l.Grid[1] == 1 && l.Block[2] == 1
 	}
 	each := p.m * p.n
-	return r.part >= 1 && r.part <= k.is.Most && r.parts == max(1, ceil(p.k, r.part)) && r.parts <= int64(l.Grid[1])*int64(l.Block[2]) &&
+	return r.part >= 1 && !long && r.parts == max(1, ceil(p.k, r.part)) && r.parts <= int64(l.Grid[1])*int64(l.Block[2]) &&
 		count >= r.batches*each && within(l.Slots[2].Bytes, p.out.size, r.parts, r.cPart, first+r.batches, each*p.out.size, each, p.out.size)
 }
 
