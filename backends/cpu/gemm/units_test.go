@@ -18,18 +18,24 @@ func TestUnitsCodeIsForUnits(t *testing.T) {
 		if u == noMultiplier {
 			continue
 		}
-		makes := dotter
-		if u.tiles() {
-			makes = tiler
+		makes := []func(tile) ([]byte, error){dotter, turnedDotter}
+		switch {
+		case u.tiles():
+			makes = []func(tile) ([]byte, error){tiler}
+		case !u.float():
+			makes = append(makes, lineDotter)
 		}
+		makes = append(makes, interleaver, tilesOfColumns, tilesOfRows)
 		outs := []uint8{4}
 		if u.float() {
 			outs = []uint8{2, 4}
 		}
 		for _, out := range outs {
 			for cols := 1; cols <= 2; cols++ {
-				_, err := makes(tile{rows: 2, cols: cols, unit: u, out: out})
-				require.NoError(t, err, "%d, %d columns", u, cols)
+				for i, made := range makes {
+					_, err := made(tile{rows: 2, cols: cols, unit: u, out: out})
+					require.NoError(t, err, "%d, kind %d of its, %d columns", u, i, cols)
+				}
 			}
 		}
 		g := newMaker(machine{true, 64}, tile{unit: noMultiplier})
