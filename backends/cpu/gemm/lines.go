@@ -7,7 +7,7 @@ import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 // what lies in A that is turned over (multiplier.flips), so that what is too much is the column's alone, in
 // each lane as it is in those of the sums.
 
-// Steps of k that a call may go through, of tileRows rows each, some 40 µs; and those that are packed in a call.
+// Steps of k that a call may go through, of tileRows rows each, 40 µs from the caches; and those that are packed in a call.
 const (
 	lineSteps     = 8192
 	linePackSteps = 256
