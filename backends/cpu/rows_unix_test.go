@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -51,6 +52,25 @@ func TestUnitsAtTheEndOfMemory(t *testing.T) {
 	eachUnits(t, 1, func(t *testing.T, b *bench) {
 		r := rand.New(rand.NewPCG(47, 48))
 		productsOnTheBrink(t, b, r, isa.BF16, 8, [][3]int64{{17, 1, 64}, {45, 3, 700}, {30, 7, 33}, {1, 1000, 600}, {9, 35, 100}, {33, 50, 31}})
+	})
+}
+
+// TestLinesAtTheEndOfMemory: nor are steps of k that rows along it lack, or a column of integers, also where its
+// elements lie apart and are packed first.
+func TestLinesAtTheEndOfMemory(t *testing.T) {
+	withUnits(t, 1, []gemm.Units{gemm.Words, gemm.Tiles}, func(t *testing.T, b *bench) {
+		r := rand.New(rand.NewPCG(51, 52))
+		for i, s := range [][2]int64{{70, 65}, {150, 31}, {80, 64}, {35, 700}, {5, 16500}, {129, 33}} { // 16500: more than is packed in a call
+			for how := range 4 {
+				typ := shortIntegers[(i+how)%4]
+				m, k, apart := s[0], s[1], []int64{1, 3}[how>>1]
+				x, y, z := kernels.Packed(typ, m, k), kernels.Packed(typ, k, 1), kernels.Packed(typ, m, 1)
+				y.Stride[0] = apart
+				plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, z})
+				require.NoError(t, err)
+				onTheBrink(t, b, r, plan, typ, how&1 != 0, fmt.Sprint(typ, s, how), m*k, (k-1)*apart+1, m)
+			}
+		}
 	})
 }
 

@@ -101,6 +101,12 @@ func turned(l []kernels.Layout, which ...int) []kernels.Layout {
 	return l
 }
 
+// apart are the layouts with the rows of B as far apart as three elements.
+func apart(l []kernels.Layout) []kernels.Layout {
+	l[1].Stride[0] = 3
+	return l
+}
+
 // TestMemoryFails has each of the allocations of a product fail, whatever way it is done: it
 // says so, or does without, and what comes next finds all in order.
 func TestMemoryFails(t *testing.T) {
@@ -127,6 +133,7 @@ func TestMemoryFails(t *testing.T) {
 		"a stack of dots":          {layouts: stackOf(isa.F32, 50, 1, 1, 150)},
 		"a stack of i8":            {layouts: stackOf(isa.I8, 50, 8, 8, 8), beta: 1},
 		"pairs of i8":              {layouts: matrices(isa.I8, 100, 70, 600), units: Words, threads: 2},
+		"a column of i8":           {layouts: apart(matrices(isa.I8, 100, 1, 600)), units: Words, beta: 1},
 		"tiles of bf16":            {layouts: turned(matrices(isa.BF16, 100, 70, 600), 0), units: Tiles, beta: 1},
 		"tiles of bf16 by threads": {layouts: matrices(isa.BF16, 300, 700, 600), units: Tiles, threads: 2},
 	} {

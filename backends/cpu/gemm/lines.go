@@ -7,7 +7,7 @@ import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 // what lies in A that is turned over (multiplier.flips), so that what is too much is the column's alone, in
 // each lane as it is in those of the sums.
 
-// Steps of k that a call may go through, of tileRows rows each, 40 µs from the caches; and those that are packed in a call.
+// Steps of k that a call may go through, of tileRows rows each, some 40 µs where a cache holds A; and those that are packed in a call.
 const (
 	lineSteps     = 8192
 	linePackSteps = 256
@@ -47,7 +47,7 @@ func (w *worker) lines(p *product, i0, i1 int64) {
 		n := min(i1-i, tileRows)
 		t.tiles = max(1, min((i1-i)/tileRows, lineSteps/(steps+1)))
 		t.a, t.b, t.s, t.c = p.a+uintptr(i*p.ars), b, sums, p.c+uintptr(i*p.crs)
-		t.rest = b + uintptr(steps*64)
+		t.rest = b + uintptr(steps*64) // which this code does not read, but a call that is written down has to say where it lies
 		t.lines, t.mask, t.cStep = [2]int64{n}, 1, uintptr(p.crs)
 		if s.along {
 			t.lines, t.mask, t.cStep = [2]int64{1}, 1<<n-1, uintptr(p.ccs)

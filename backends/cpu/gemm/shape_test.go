@@ -114,13 +114,31 @@ func TestScaling(t *testing.T) {
 }
 
 // TestDeepTiles: an L1 holds eight rows of deep products of f64, and of f32 all that registers do; integers, which take as
-// long as they are multiplied, have the tallest tiles.
+// long as they are multiplied, have the tallest tiles, and so have f64 that are not deep, or of too few rows, or on narrow vectors.
 func TestDeepTiles(t *testing.T) {
-	for typ, rows := range map[number]int64{f32: 14, f64: deepRows, i32: 13, i64: 13} {
-		size := typ.size()
-		p := product{lib: wide(), t: typ, in: element{size: size}, out: element{size: size}, m: 14 * 13, n: 512, k: 512, ars: 512 * size, acs: size}
-		if got := p.shape(p.m, p.n).rows; got != rows {
-			t.Errorf("%v: tiles have %d rows; expected %d", typ, got, rows)
+	for _, c := range []struct {
+		lib           *library
+		t             number
+		m, n, k, rows int64
+	}{
+		{wide(), f32, 14 * 13, 512, 512, 14},
+		{wide(), i32, 14 * 13, 512, 512, 13},
+		{wide(), i64, 14 * 13, 512, 512, 13},
+		{wide(), f64, 14 * 13, 512, 512, deepRows},
+		{wide(), f64, 14 * 16, 256, 256, deepRows},
+		{wide(), f64, 14 * 16, 256, 220, deepRows},
+		{wide(), f64, 14 * 16, 256, 219, 14},
+		{wide(), f64, 56, 256, 512, deepRows},
+		{wide(), f64, 42, 256, 512, 14},
+		{wide(), f64, 14 * 16, 3 * 8, 512, deepRows},
+		{wide(), f64, 14 * 16, 4 * 8, 512, 14},
+		{wide(), f64, 14 * 16, 5 * 8, 512, deepRows},
+		{narrow(), f64, 12 * 7 * 4, 256, 512, int64(narrow().m.tallest(f64, 2))},
+	} {
+		size := c.t.size()
+		p := product{lib: c.lib, t: c.t, in: element{size: size}, out: element{size: size}, m: c.m, n: c.n, k: c.k, ars: c.k * size, acs: size}
+		if got := p.rowsOfTile(c.m, ceil(c.n, int64(c.lib.m.lanes(c.t)))); got != c.rows {
+			t.Errorf("%v, %d × %d × %d: tiles have %d rows; expected %d", c.t, c.m, c.n, c.k, got, c.rows)
 		}
 	}
 }

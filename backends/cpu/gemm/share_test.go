@@ -127,15 +127,36 @@ func TestBands(t *testing.T) {
 	}
 }
 
-// TestBordersCost: two threads have columns of their own of what is as wide as high, or whose columns lie
-// in memory one behind the other, and of a thin product with long rows a band of rows each.
+// TestBordersCost: two threads have a band of rows each where B is small for the rows of the result, however long
+// these are, and otherwise columns of their own; and so more threads, and where the result lies by columns.
 func TestBordersCost(t *testing.T) {
-	thin := product{t: f32, out: element{size: 4}, m: 1235, n: 856, k: 49, crs: 856 * 4, ccs: 4}
-	square := thin
-	square.m, square.n, square.k = 1024, 1024, 1024
-	turned := thin
-	turned.crs, turned.ccs = 4, 1235*4
-	if !thin.bordersCost(2) || thin.bordersCost(16) || square.bordersCost(2) || turned.bordersCost(2) {
-		t.Error("threads have columns where they should have rows, or the other way round")
+	for _, c := range []struct {
+		t       number
+		m, n, k int64
+		bands   bool // of two threads
+	}{
+		{f32, 1235, 856, 49, true},
+		{f32, 712, 599, 142, true},
+		{f32, 784, 512, 256, true},
+		{f32, 2000, 20, 9000, true},
+		{f64, 390, 140, 350, false},
+		{f32, 390, 140, 350, true},
+		{f32, 256, 256, 800, false},
+		{f32, 300, 3000, 64, false},
+		{f32, 1024, 1024, 1024, false},
+	} {
+		size := c.t.size()
+		p := product{t: c.t, out: element{size: size}, m: c.m, n: c.n, k: c.k, crs: c.n * size, ccs: size}
+		if got := p.bordersCost(2); got != c.bands {
+			t.Errorf("%v %d × %d × %d: %v", c.t, c.m, c.n, c.k, got)
+		}
+		p.crs, p.ccs = size, c.m*size
+		if p.bordersCost(2) || p.bordersCost(16) {
+			t.Errorf("%v %d × %d × %d: bands where C lies by columns", c.t, c.m, c.n, c.k)
+		}
+		p.crs, p.ccs = c.n*size, size
+		if p.bordersCost(3) || p.bordersCost(16) {
+			t.Errorf("%v %d × %d × %d: bands of many threads", c.t, c.m, c.n, c.k)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 )
 
 // TestCodeIsForItsMachine: where a rule writes what a machine with AVX2 has not, as a vector in a register that is
@@ -29,4 +31,11 @@ func TestCodeIsForItsMachine(t *testing.T) {
 	m.temps = targetOf(AVX512).temps
 	_, _, err = p.generate(nil, m, shape{})
 	require.ErrorContains(t, err, "is for machines with AVX-512")
+}
+
+// TestFeatures: code may ask of a machine what its level promises, and of units, which not each such machine has, nothing.
+func TestFeatures(t *testing.T) {
+	for level, want := range map[Level]x86.Features{AVX2: 0, AVX2 | Few: 0, AVX512: x86.AVX512, AVX512 | Few: x86.AVX512} {
+		require.Equal(t, want, targetOf(level).features(), level)
+	}
 }

@@ -271,6 +271,38 @@ func TestTilesAreRefused(t *testing.T) {
 	}
 }
 
+// TestRefused: the error is of the first instruction that the machine lacks, and says of which features it is.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		has  Features
+		of   []*Form
+		want string
+	}{
+		{0, []*Form{AddPS}, ""},
+		{0, []*Form{AddPS, DotI16, TileDotI8}, "x86: vpdpwssd is for machines with AVX-512, AVX512-VNNI"},
+		{AVX512, []*Form{DotI16, DotB16}, "x86: vpdpwssd is for machines with AVX512-VNNI"},
+		{AVX512 | VNNI, []*Form{DotI16, DotB16, TileDotI8}, "x86: vdpbf16ps is for machines with AVX512-BF16"},
+		{AVX512 | VNNI | BF16, []*Form{DotI16, DotB16, TileDotI8}, "x86: tdpbssd is for machines with AMX"},
+		{AVX512 | VNNI | BF16 | AMX, []*Form{DotI16, DotB16, TileDotI8}, ""},
+	} {
+		a := Asm{Has: c.has}
+		for _, f := range c.of {
+			vl := 64
+			if f == AddPS {
+				vl = 32
+			} else if strings.Contains(f.Ops, "t") {
+				vl = 16
+			}
+			a.Emit(f, Inst{VL: vl, D: 1, A: 2, B: 3})
+		}
+		if err := a.Finish(); c.want == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, c.want)
+		}
+	}
+}
+
 func TestGeneral(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var lines []line
