@@ -88,7 +88,8 @@
 // (shape.go): each begins with its own stretch of tasks, rows by columns, and, done, helps with
 // what is left of another's. So a thread that comes late, or shares its core, holds up none
 // (docs/RATIONALE.md). Within a task a chunk meets all rows before the next, so that it stays in
-// the L2. Small products are cut so that all threads have as much to do, and their tasks may each
+// the L2. Two threads have a band of rows each rather than columns where B is small and they would meet
+// at a border in each row. Small products are cut so that all threads have as much to do, and their tasks may each
 // pack their own; of a B of more than 160 MB the columns behind come later.
 //
 // Panels of one short tile are done many in a call, which goes from tile to tile downwards.
