@@ -52,7 +52,7 @@ func TestIsLines(t *testing.T) {
 // left in the arguments moves B or the sums from tile to tile, or has anything fetched.
 func TestCallsOfLines(t *testing.T) {
 	if err := jit.Available(jit.AVX512); err != nil {
-		t.Skip(err)
+		t.Skipf("AVX-512 is missing, for which alone such calls are made: %v", err)
 	}
 	for _, u := range []multiplier{dotsI8, dotsU8, dotsI16} {
 		for i, s := range [][2]int64{{1, 16}, {15, 65}, {16, 64}, {500, 63}, {33, 4099}, {2000, 33000}, {40, u.stepWide() * lineSteps}} {

@@ -28,7 +28,8 @@ func TestBothWays(t *testing.T) {
 		pages[i] = byte(r.Uint32())
 	}
 	for _, level := range []Level{AVX2, AVX2 | Few, AVX512, AVX512 | Few} {
-		if Available(level) != nil {
+		if err := Available(level); err != nil {
+			t.Run(level.String(), func(t *testing.T) { t.Skipf("%v is missing: %v", level, err) })
 			continue
 		}
 		for _, ty := range []isa.Type{isa.U8, isa.U16, isa.U32, isa.U64} {
@@ -57,7 +58,8 @@ func TestBothWaysKeep(t *testing.T) {
 	memory := make([]uint32, 8*n)
 	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 32*n)
 	for _, level := range []Level{AVX2, AVX2 | Few, AVX512, AVX512 | Few} {
-		if Available(level) != nil {
+		if err := Available(level); err != nil {
+			t.Run(level.String(), func(t *testing.T) { t.Skipf("%v is missing: %v", level, err) })
 			continue
 		}
 		k := kernelAt(t, level, "program p\nslot a u32\nslot c u32\nldg.u32 x, a[index]\nmul.u32 y, x, 1000003\nxor.u32 y, y, 0x55aa1234\nadd.u32 z, y, 77777\nmul.u32 z, z, y\nxor.u32 z, z, x\nstg.u32 z, c[index]\nexit\n")
@@ -86,7 +88,8 @@ func TestWayByPlace(t *testing.T) {
 	memory := make([]uint32, 4*n)
 	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 16*n)
 	for _, level := range []Level{AVX2, AVX512} {
-		if Available(level) != nil {
+		if err := Available(level); err != nil {
+			t.Run(level.String(), func(t *testing.T) { t.Skipf("%v is missing: %v", level, err) })
 			continue
 		}
 		k := kernelAt(t, level, "program p\nslot a u32\nslot c u32\nldg.u32 x, a[index]\nstg.u32 x, c[index]\nexit\n")
@@ -117,7 +120,8 @@ func TestWayByEachPlace(t *testing.T) {
 	memory := make([]uint32, 8*n)
 	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 32*n)
 	for _, level := range []Level{AVX2, AVX512} {
-		if Available(level) != nil {
+		if err := Available(level); err != nil {
+			t.Run(level.String(), func(t *testing.T) { t.Skipf("%v is missing: %v", level, err) })
 			continue
 		}
 		for _, slots := range []string{"ab", "ba"} {
