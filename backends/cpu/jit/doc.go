@@ -109,8 +109,9 @@
 // # Memory
 //
 // A variant is made for a shape: which of the slots accessed by index stand for
-// one element, and whether results go past the caches. All others are
-// contiguous. Rows of strided views are done one after the other, in one call as far as
+// one element, where all others are contiguous, or how large blocks are; and, for what launches
+// of such sizes and places do faster, whether results go past the caches, lanes up to a line come first,
+// vectors are short, and pages are asked for. Of these ways a kernel has but so many (kernel.go). Rows of strided views are done one after the other, in one call as far as
 // they lie evenly in all views; what is strided within a row goes through memory in
 // which it is contiguous.
 //

@@ -51,7 +51,8 @@ type program struct {
 }
 
 // shape is the variant of a program that code is made for: which of the slots
-// accessed by index stand for one element. The others are contiguous.
+// accessed by index stand for one element, where the others are contiguous; how blocks
+// are; and what is faster for so much memory, and where it lies.
 type shape struct {
 	single uint64
 	stream bool // results go past the caches
@@ -65,6 +66,9 @@ type shape struct {
 	block int
 	whole bool
 }
+
+// needed is a shape without what only makes launches faster.
+func (s shape) needed() shape { return shape{single: s.single, block: s.block, whole: s.whole} }
 
 // maxNodes bounds the programs that are compiled; longer ones are not worth it.
 const maxNodes = 1 << 14

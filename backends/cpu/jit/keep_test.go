@@ -161,6 +161,41 @@ func TestVariantsAreBounded(t *testing.T) {
 	require.Equal(t, 1, other.released)
 }
 
+// Launches that are made in ever new ways for speed alone leave room for what others need, and where
+// there is none for such a way any more, run by the code that they need.
+func TestVariantsForSpeedLeaveRoom(t *testing.T) {
+	if err := Available(Detect()); err != nil {
+		t.Skipf("%v", err)
+	}
+	other := &substitute{}
+	k, err := Compile(nil, sumOfSix(t), Detect(), func() (Program, error) { return other, nil })
+	require.NoError(t, err)
+	defer k.Release()
+	faster := func(singles, way int) shape {
+		bit := func(i int) bool { return way>>i&1 != 0 }
+		return shape{single: uint64(singles), stream: bit(0), pages: bit(1), near: bit(2), far: bit(3), head: bit(4)}
+	}
+	for way := range 64 {
+		v, err := k.variantFor(faster(0, way%32))
+		require.NoError(t, err)
+		require.Zero(t, v.shape.single)
+	}
+	require.Len(t, *k.variants.Load(), maxFaster)
+	for singles := range 9 { // the first is there
+		v, err := k.variantFor(faster(singles, 31))
+		require.NoError(t, err)
+		if want := faster(singles, 0); singles > 0 {
+			require.Equal(t, want, v.shape)
+		}
+	}
+	require.Len(t, *k.variants.Load(), maxVariants)
+	_, err = k.variantFor(faster(9, 31))
+	require.ErrorIs(t, err, errVariants)
+	v, err := k.variantFor(faster(3, 17))
+	require.NoError(t, err)
+	require.Equal(t, faster(3, 0), v.shape)
+}
+
 // Of the lanes that workers have seen fail, the lowest is told.
 func TestLowestLaneIsTold(t *testing.T) {
 	r := &run{}

@@ -91,10 +91,24 @@ func Compile(m *work.Meter, f *ir.Func, l Level, other func() (Program, error)) 
 const usualBlock = 256
 
 // maxVariants bounds what one kernel keeps. Launches of further shapes are
-// declined.
-const maxVariants = 32
+// declined, but not those that are made to be faster alone: for these there is code of the shape
+// that they need, for which some room is kept.
+const (
+	maxVariants = 32
+	maxFaster   = 24 // variants, with which none is made any more for speed alone
+)
 
 var errVariants = errors.New("too many variants")
+
+// variantFor returns the code for a launch of a shape: that of the shape, or where none can be made
+// any more of what the launch needs of it.
+func (k *Kernel) variantFor(s shape) (*variant, error) {
+	v, err := k.variant(nil, s)
+	if needed := s.needed(); err != nil && s != needed {
+		v, err = k.variant(nil, needed)
+	}
+	return v, err
+}
 
 // variant returns the code for a shape, made if it is the first time.
 func (k *Kernel) variant(m *work.Meter, s shape) (*variant, error) {
@@ -106,7 +120,7 @@ func (k *Kernel) variant(m *work.Meter, s shape) (*variant, error) {
 	if v := k.made(s); v != nil {
 		return v, nil
 	}
-	if len(*k.variants.Load()) == maxVariants {
+	if n := len(*k.variants.Load()); n == maxVariants || n >= maxFaster && s != s.needed() {
 		return nil, errVariants
 	}
 	code, lay, err := k.p.generate(m, k.t, s)

@@ -250,7 +250,7 @@ func (r *run) prepare(l *backends.Launch, least uint64) bool {
 	s.halved = !s.stream && r.shortens()
 	s.pages, s.far = r.asksPages(), r.goesFar()
 	s.near = s.pages && r.memory() <= farPages
-	v, err := k.variant(nil, s)
+	v, err := k.variantFor(s)
 	r.v = v
 	return err == nil
 }
