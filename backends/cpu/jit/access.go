@@ -56,11 +56,7 @@ func (g *gen) loadLinear(n *ir.Node) {
 		return
 	}
 	d := g.newReg(classVec)
-	f := loads[t]
-	if f == nil {
-		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
-	}
-	g.add(inst{f: f, vl: g.vl(g.regSize(t)), d: d, mem: m})
+	g.add(inst{f: loadForm(t), vl: g.vl(g.regSize(t)), d: d, mem: m})
 	g.set(n.Result(), g.loaded(t, d))
 }
 

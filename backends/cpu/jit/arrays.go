@@ -66,7 +66,7 @@ func (g *gen) loadArray(v *ir.Value) vreg {
 
 func (g *gen) loadVector(size int, m *mref) vreg {
 	d := g.newReg(classVec)
-	g.add(inst{f: pair{x86.MovUPS, x86.LoadUPD}.of(size), vl: g.vl(size), d: d, mem: m})
+	g.add(inst{f: loadV.of(size), vl: g.vl(size), d: d, mem: m})
 	return d
 }
 
@@ -80,7 +80,7 @@ func (g *gen) storeArray(v *ir.Value, r vreg) {
 }
 
 func (g *gen) storeVector(size int, m *mref, v vreg) {
-	g.store(inst{f: pair{x86.StoreUPS, x86.StoreUPD}.of(size), vl: g.vl(size), mem: m}, v)
+	g.store(inst{f: storeV.of(size), vl: g.vl(size), mem: m}, v)
 }
 
 func (g *gen) loadMask(at int32) vreg     { return g.loadMaskAt(g.array(at, g.maskScale())) }

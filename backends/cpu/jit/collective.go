@@ -171,7 +171,7 @@ func (g *gen) reduce(c *collective) {
 	}
 	d := g.op1(toAll.of(size), size, r)
 	if nan != 0 {
-		g.anew(d, pair{x86.MovAPS, x86.MovAPD}.of(size), size, 0, g.quietNaN(size), nan)
+		g.anew(d, copyV.of(size), size, 0, g.quietNaN(size), nan)
 	}
 	switch {
 	case c.t != c.n.Type:

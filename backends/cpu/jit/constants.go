@@ -62,6 +62,12 @@ func regSize(t isa.Type) int {
 	return 4
 }
 
+// The integers of so many bytes, as which what has no type of its own is compared.
+var (
+	signedOf   = map[int]isa.Type{1: isa.I8, 2: isa.I16, 4: isa.I32, 8: isa.I64}
+	unsignedOf = map[int]isa.Type{1: isa.U8, 2: isa.U16, 4: isa.U32, 8: isa.U64}
+)
+
 // registerForm is how a cell is kept in a register.
 func registerForm(t isa.Type, cell uint64) uint64 {
 	switch {

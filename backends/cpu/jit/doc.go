@@ -12,7 +12,7 @@
 //
 //	gen.go      looks the program over; lays out the loops over groups
 //	target.go   machines: their vectors and registers
-//	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
+//	rules.go    what each instruction becomes; convert.go, memory.go, tables.go, bytes.go,
 //	            lanes.go (a lane at a time), masks.go, extremum.go, quotient.go, whole.go,
 //	            invariant.go, root.go, special.go and asked.go have those of a kind
 //	constants.go numbers that all lanes have

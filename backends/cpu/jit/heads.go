@@ -425,7 +425,7 @@ func (g *gen) ladder(v *ir.Value, size int) vreg {
 		return d
 	}
 	row := g.newReg(classVec)
-	g.add(inst{f: pair{x86.MovUPS, x86.LoadUPD}.of(size), vl: vl, d: row, mem: &mref{label: g.stairs(step, size)}})
+	g.add(inst{f: loadV.of(size), vl: vl, d: row, mem: &mref{label: g.stairs(step, size)}})
 	return g.op2(addI.of(size), size, d, row)
 }
 

@@ -126,7 +126,7 @@ func (g *gen) storeSide(s *sides, n *ir.Node) {
 	for j := range apart {
 		d := g.newReg(classVec)
 		for c, n := range s.stores {
-			in := inst{f: pair{x86.PermD, x86.PermVarQ}.of(size), vl: vl, d: d, a: w.index[j], b: g.toBits(t, g.val(n.Args[n.AddrArgs()]))}
+			in := inst{f: permuteV.of(size), vl: vl, d: d, a: w.index[j], b: g.toBits(t, g.val(n.Args[n.AddrArgs()]))}
 			if c > 0 {
 				in.k, in.merge = w.masks[j][c], true
 			}
@@ -136,7 +136,7 @@ func (g *gen) storeSide(s *sides, n *ir.Node) {
 			over, r := e.NewLabel(), e.gpr(in.a, x86.RAX)
 			e.Test(x86.W64, r, r)
 			e.Jcc(x86.E, over)
-			e.Emit(pair{x86.StoreUPS, x86.StoreUPD}.of(size), x86.Inst{VL: vl, D: e.vec(in.c, 0, vl), IsMem: true, Mem: x86.At(r, int32(j*vl))})
+			e.Emit(storeV.of(size), x86.Inst{VL: vl, D: e.vec(in.c, 0, vl), IsMem: true, Mem: x86.At(r, int32(j*vl))})
 			e.Bind(over)
 		})
 	}

@@ -361,7 +361,7 @@ func (g *gen) cmpI(t isa.Type, a, b vreg, c isa.Cond) vreg {
 }
 
 func (g *gen) equal(size int, a, b vreg) vreg {
-	return g.cmpI(map[int]isa.Type{1: isa.I8, 2: isa.I16, 4: isa.I32, 8: isa.I64}[size], a, b, isa.EQ)
+	return g.cmpI(signedOf[size], a, b, isa.EQ)
 }
 
 func choose(g *gen, n *ir.Node) {
@@ -406,7 +406,7 @@ func (g *gen) blendSize(size int, d, v, m vreg) {
 	case g.t.evex && size < 4:
 		g.add(inst{f: blends.of(size), vl: vl, d: d, a: d, b: v, k: m})
 	case g.t.evex:
-		g.add(inst{f: pair{x86.MovAPS, x86.MovAPD}.of(size), vl: vl, d: d, b: v, k: m, merge: true})
+		g.add(inst{f: copyV.of(size), vl: vl, d: d, b: v, k: m, merge: true})
 	default:
 		g.add(inst{f: x86.BlendVB, vl: vl, d: d, a: d, b: v, c: g.narrowMask(size, m)})
 	}

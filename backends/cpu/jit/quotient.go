@@ -57,9 +57,8 @@ func (p *program) findDivisors(r *ir.Region) {
 
 // outside reports, as a mask, where |x| is not from 2^−e up, by no more than span says.
 func (g *gen) outside(size, e int, x, span vreg) vreg {
-	unsigned := map[int]isa.Type{4: isa.U32, 8: isa.U64}[size]
 	above := g.op2(subI.of(size), size, g.andNot(size, g.signBit(size), x), g.number(size, power(size, -e)))
-	return g.cmpI(unsigned, above, span, isa.GE)
+	return g.cmpI(unsignedOf[size], above, span, isa.GE)
 }
 
 // divided is a value that is divided by, in a group; -1: it is shared by all.

@@ -40,6 +40,11 @@ var (
 	srlV  = pair{x86.SrlvD, x86.SrlvQ}
 	sraV  = pair{x86.SravD, x86.SravQ}
 
+	loadV    = pair{x86.MovUPS, x86.LoadUPD}
+	storeV   = pair{x86.StoreUPS, x86.StoreUPD}
+	copyV    = pair{x86.MovAPS, x86.MovAPD}
+	permuteV = pair{x86.PermD, x86.PermVarQ}
+
 	fmaPS = fmaForms{f132: x86.FMA132PS, f213: x86.FMA213PS, f231: x86.FMA231PS}
 	fmaPD = fmaForms{f132: x86.FMA132PD, f213: x86.FMA213PD, f231: x86.FMA231PD}
 

@@ -88,7 +88,7 @@ func (g *gen) indices(size int, of func(lane int) int) x86.Label {
 func (g *gen) combed(from vreg, size int, step int64) vreg {
 	d, apart, vl, first := g.newReg(classVec), int(step)/size, g.vl(size), int32(g.u*g.lanes)*int32(step)
 	c := g.combOf(size, apart)
-	permute := pair{x86.PermD, x86.PermVarQ}.of(size)
+	permute := permuteV.of(size)
 	for j := range apart {
 		in := inst{f: permute, vl: vl, d: d, a: c.index, mem: &mref{base: from, disp: first + int32(j*vl)}}
 		if j == apart-1 {
@@ -120,9 +120,9 @@ func (g *gen) loadSpaced(n *ir.Node, t isa.Type, step int64) vreg {
 		return g.combed(g.begins[n], t.Size(), step)
 	}
 	d, size, lanes, group := g.newReg(classVec), t.Size(), g.lanes, int32(g.u*g.lanes)
-	f := loads[t]
-	if f == nil || size == g.regSize(t) {
-		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
+	f := loadForm(t)
+	if size == g.regSize(t) { // also of packed ones, which nothing extends
+		f = loadV.of(size)
 	}
 	vl := g.vl(g.regSize(t))
 	g.pure(d, from, 0, 0, func(e *encoder, in *inst) {
@@ -165,8 +165,8 @@ func (g *gen) scattered(t isa.Type, step int64) func(e *encoder, v x86.Reg) {
 				e.Emit(x86.KFromQ, x86.Inst{VL: 16, D: maskTemp1, B: x86.RCX})
 			}
 			e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: t, IsMem: true, Mem: x86.Mem{Label: labels[j]}})
-			e.Emit(pair{x86.PermD, x86.PermVarQ}.of(size), x86.Inst{VL: vl, D: t, A: t, B: v})
-			e.Emit(pair{x86.StoreUPS, x86.StoreUPD}.of(size), x86.Inst{VL: vl, D: t, IsMem: true, Mem: x86.At(x86.RAX, int32(j*vl)), K: maskTemp1})
+			e.Emit(permuteV.of(size), x86.Inst{VL: vl, D: t, A: t, B: v})
+			e.Emit(storeV.of(size), x86.Inst{VL: vl, D: t, IsMem: true, Mem: x86.At(x86.RAX, int32(j*vl)), K: maskTemp1})
 		}
 	}
 }

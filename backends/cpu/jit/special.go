@@ -224,7 +224,7 @@ func holds(c isa.Cond, a, b float64) bool {
 func (g *gen) specials(n *ir.Node, s *special) vreg {
 	size := g.regSize(n.Type)
 	d := g.newReg(classVec)
-	g.add(inst{f: pair{x86.MovAPS, x86.MovAPD}.of(size), vl: g.vl(size), d: d, b: g.val(s.other)})
+	g.add(inst{f: copyV.of(size), vl: g.vl(size), d: d, b: g.val(s.other)})
 	g.add(inst{f: pair{x86.FixUpPS, x86.FixUpPD}.of(size), vl: g.vl(size), d: d, a: g.val(s.x), b: g.number(size, s.table), merge: true})
 	return d
 }
