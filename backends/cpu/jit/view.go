@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -99,9 +100,6 @@ func (w *view) rows(g, n uint64) (count uint64, step int64) {
 	return around - g/n%around, w.stride[in-1]
 }
 
-// pointer turns an address into a pointer; the memory is not Go's.
-func pointer(addr uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&addr)) }
-
 // period is after how many elements the view repeats itself; 0: it does not.
 func (w *view) period() uint64 {
 	if w.rank == 2 && w.stride[0] == 0 {
@@ -121,7 +119,7 @@ func (w *view) stage(buf unsafe.Pointer, g uint64, n int, out bool) {
 	}
 	for {
 		k := int(min(int64(n), w.shape[in]-at[in]))
-		p := pointer(w.base + uintptr(off))
+		p := hostmem.Pointer(w.base + uintptr(off))
 		switch w.size {
 		case 1:
 			strided[uint8](buf, p, w.stride[in], k, out)

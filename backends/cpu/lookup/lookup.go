@@ -17,6 +17,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -187,7 +188,7 @@ func (r *launch) prepare(l *backends.Launch) bool {
 	if near(at, to, n, width, atNext, toNext) {
 		return false // a launch that is run again has to see what it saw
 	}
-	r.table, r.place, r.output = pointer(from.Addr), pointer(at.Addr), pointer(to.Addr)
+	r.table, r.place, r.output = hostmem.Pointer(from.Addr), hostmem.Pointer(at.Addr), hostmem.Pointer(to.Addr)
 	r.n, r.rows, r.bytes = int(n), p[rows], uintptr(width*size)
 	r.fromNext, r.toNext, r.placeNext = uintptr(p[down])*uintptr(size), uintptr(toNext*size), uintptr(atNext*8)
 	return true
@@ -203,9 +204,6 @@ func near(at, to *backends.View, n, width, atNext, toNext int64) bool {
 	c, d := span(to, width, toNext)
 	return a < d && c < b
 }
-
-// pointer is an address of memory that is not Go's.
-func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
 // move moves the rows of some places, from number first to before last.
 func (r *launch) move(first, last int) {
