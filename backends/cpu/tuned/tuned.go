@@ -2,12 +2,23 @@
 // programs in the written orders, shaped so that a row stays in the caches while
 // it is worked on. They run on any backend, with the library's bits. Where a call
 // has none, the library's plan is as good.
+//
+// # Files
+//
+//	tuned.go          which plan a call gets
+//	plan.go           plans in the making, and the programs, which are kept
+//	writer.go         what all programs are written with
+//	rows.go           reductions of rows; rowplaces.go: argmin and argmax of rows
+//	columns.go        reductions of columns; columnplaces.go: argmin and argmax of columns, narrowplaces.go: of few
+//	softmax.go        softmax of rows; longsoftmax.go: of long ones, columnsoftmax.go: of columns
+//	scan.go           cumsum of rows; scancolumns.go: of columns, narrowcolumns.go: of few
+//	rowwise.go        what finds numbers of a row and makes elements with them, as norms do (kernels.Rowwise);
+//	                  rowcolumns.go: where rows are columns, columnstats.go: the numbers alone
+//	gather.go         embedding and its gradient
 package tuned
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -116,160 +127,4 @@ const (
 	longest = 8 * chunk
 	alone   = 4 * chunk // elements of a row that is not worth several threads
 	few     = 4         // rows
-
-	mostParts = 64 // launches of a call for exponentials that are kept beside its output
 )
-
-// keptElements is for how many exponentials there is room beside an output.
-var keptElements = int64(1 << 19)
-
-// softmax keeps a row by itself: its largest element, then the exponentials, which
-// are stored and summed in the written order, then the quotients. An output of 16-bit
-// floats cannot keep the exponentials, which have room of their own: for so many rows
-// as nearer caches hold, but for a bounded number of launches.
-func softmax(t isa.Type, r walk) (*kernels.Plan, error) {
-	rows, cols := r.rows, r.cols
-	switch {
-	case keeps(rows, cols):
-	case !r.packed():
-		return nil, nil
-	case rows >= 1 && cols > alone:
-		return longSoftmax(t, r)
-	default:
-		l, axes, err := kernels.Softmax.Layouts(t, []int64{rows, cols})
-		if err != nil {
-			return nil, nil
-		}
-		return blocks(kernels.Softmax, l, axes, rows, cols)
-	}
-	chunks := (cols + chunk - 1) / chunk
-	p := &plan{}
-	x, y := r.operand(t), operand(1, t)
-	y.Shape, y.Stride = []int64{rows * cols}, []int64{1}
-	slots, together := []kernels.Binding{x, y}, rows
-	if acc := kernels.Accumulator(t); acc != t {
-		together = min(rows, max(keptElements/cols, (rows+mostParts-1)/mostParts))
-		slots = append(slots, p.room(acc, together*cols))
-	}
-	for first := int64(0); first < rows; first += together {
-		k := key{what: "softmax", t: t, n: chunks, shifted: !r.packed()}
-		p.step(k, func(w *writer) { w.softmax(int(chunks), k.shifted) },
-			min(together, rows-first)*lanes, lanes, slots, uint64(cols), uint64(first), uint64(r.pitch-cols))
-	}
-	return p.done()
-}
-
-// writer writes a program on elements of type t, computed with in type acc.
-type writer struct {
-	strings.Builder
-	t, acc isa.Type
-	block  int64 // lanes to which a row is dealt out
-	unit   int64 // elements of a row that are combined to one result before these are
-	step   int64 // elements between those of a row
-	labels int
-	full   bool // all lanes have an element of each unit, so that none begins with the identity
-}
-
-func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
-
-// each writes body for the lane's elements of some rounds of all lanes, and for the lanes
-// below left once more; left may be "", for none. The offset goes on in at.
-func (w *writer) each(rounds, left string, body func()) {
-	w.labels++
-	n := w.labels
-	w.line("  loop %s, done%d", rounds, n)
-	body()
-	w.line("  add.u64 at, at, %d\ndone%d:", w.block*w.step*int64(w.t.Size()), n)
-	if left == "" {
-		return
-	}
-	// Lanes agree on whether there is a rest at all.
-	w.line("  set.eq.u32 p, %s, 0\n  bra over%d, p\n  set.ge.u32 p, q, %[1]s\n  bra over%[2]d, p", left, n)
-	body()
-	w.line("over%d:", n)
-}
-
-func (w *writer) load(slot string) {
-	w.line("  ldg.%v z, %s[at]", w.t, slot)
-	w.widen("z")
-}
-
-// widen makes an element that was loaded one of the type computed in.
-func (w *writer) widen(r string) {
-	if w.t != w.acc {
-		w.line("  cvt.%v.%v %s, %[3]s", w.acc, w.t, r)
-	}
-}
-
-func (w *writer) store() { w.storeAs(w.t, "z", "y[at]") }
-
-// storeAs stores a number of the type computed in as one of type t.
-func (w *writer) storeAs(t isa.Type, r, to string) {
-	if t != w.acc {
-		w.line("  cvt.%v.%v stored, %s", t, w.acc, r)
-		r = "stored"
-	}
-	w.line("  stg.%v %s, %s", t, r, to)
-}
-
-// softmax writes the program; in one that is shifted there are more elements between
-// the input's rows than between the output's.
-func (w *writer) softmax(chunks int, shifted bool) {
-	kept, ratio := "y[at]", 1 // where exponentials are, and how much wider they are
-	w.line("program softmax_row\nslot x %v\nslot y %[1]v", w.t)
-	if w.t != w.acc {
-		kept, ratio = "e[wide]", w.acc.Size()/w.t.Size()
-		w.line("slot e %v", w.acc)
-	}
-	place := func() {
-		if ratio > 1 {
-			w.line("  sub.u64 wide, at, before\n  mul.u64 wide, wide, %d", ratio)
-		}
-	}
-	w.line("param cols u64\nparam first u64     ; row\nparam more u64      ; elements between rows of x\nblock %d", lanes)
-	w.rowPlace(chunks, "cols")
-	load := func() { w.load("x") }
-	if shifted {
-		w.line("  ldp.u64 number, first\n  ldp.u64 more, more\n  cvt.u64.u32 shift, row\n  add.u64 shift, shift, number\n  mul.u64 shift, shift, more\n  mul.u64 shift, shift, %d", w.t.Size())
-		load = func() {
-			w.line("  add.u64 from, at, shift\n  ldg.%v z, x[from]", w.t)
-			w.widen("z")
-		}
-	}
-	w.line("  ldp.u64 first, first\n  mul.u64 before, first, cols\n  mul.u64 before, before, %d\n  add.u64 base, base, before", w.t.Size())
-	w.line("  mov.u64 at, base\n  mov.%v m, -inf", w.acc)
-	w.each("rounds", "left", func() {
-		load()
-		w.line("  max.%v m, m, z", w.acc)
-	})
-	w.line("  block_reduce_max.%v m, m\n  mov.u64 at, base", w.acc)
-
-	sums := w.chunks("add", chunks, func() {
-		load()
-		place()
-		w.line("  sub.%v z, z, m\n  exp.%[1]v z, z\n  stg.%[1]v z, %s", w.acc, kept)
-	})
-	w.tree("add", sums)
-
-	w.line("  mov.u64 at, base")
-	w.each("rounds", "left", func() {
-		place()
-		w.line("  ldg.%v z, %s\n  div.%[1]v z, z, s0", w.acc, kept)
-		w.store()
-	})
-	w.line("  exit")
-}
-
-// tree combines by halvings: r[i] and r[i+w], into r[0].
-func (w *writer) tree(combine string, r []string) {
-	n := 1
-	for n < len(r) {
-		n *= 2
-	}
-	for n /= 2; n > 0; n /= 2 {
-		for i := 0; i < n && i+n < len(r); i++ {
-			w.line("  %s.%v %s, %[3]s, %s", combine, w.acc, r[i], r[i+n])
-		}
-		r = r[:min(n, len(r))]
-	}
-}
