@@ -127,6 +127,15 @@
 // the collector does not wait. Loops that are not short look whether the launch
 // is cancelled. Launches with fuel, if there are loops, run on strips.
 //
+// # Another machine
+//
+// What imports package x86 is for x86-64: the rules, control, memory and blocks, whose emit functions name
+// registers, and the encoder. target.go tells AVX-512 from AVX2 there, by evex and the bytes of a
+// vector. What finds out about programs (linear.go, soon.go, blockgroups.go, most of inplace.go,
+// asked.go, special.go and packed.go, and blocks.go up to its code) and about launches (kernel.go, run.go, view.go,
+// direct.go) asks for no machine, but for times and sizes of caches, which were measured on two of them: in
+// run.go, pages.go, halved.go, head.go, downwards.go and blockgroups.go.
+//
 // # What may go wrong
 //
 //   - Wrong bits: conformance runs over each width, and again with so few

@@ -8,6 +8,22 @@
 //
 // The engine shares no evaluator with package isa or the interpreter, whose
 // second opinion it is.
+//
+// # Files
+//
+//	strips.go       kernels, and launches cut into chunks
+//	compile.go      canonical functions become steps; instruction.go: instructions do;
+//	                places.go: registers share places
+//	rules.go        which loop computes which primitive; loops.go, loops_cvt.go, loops_fma.go and
+//	                loops_half.go have the loops, simd_*.go those that are written by hand
+//	step.go         steps, and those that compute
+//	control.go      branches and loops, by masks; mask.go: sets of lanes
+//	register.go     how a register holds its lanes: one value, a line, or each its own
+//	memory.go       byte addresses become pointers, and are checked; slot.go: slot[index];
+//	                atomics.go: atomic operations
+//	collective.go   what a block's lanes come to together
+//	state.go        special values, the class graph, and the state of lanes, launches and streams
+//	run.go          launches, in strips; frame.go: a worker's memory
 package strips
 
 import (
