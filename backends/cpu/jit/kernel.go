@@ -74,7 +74,11 @@ func Compile(m *work.Meter, f *ir.Func, l Level, other func() (Program, error)) 
 	if err != nil {
 		return nil, err
 	}
-	k = &Kernel{p: p, t: targetOf(l), cost: analysis.NewCost(f), other: NewDeclined("jit: a launch that machine code is not made for", other)}
+	cost, err := analysis.NewCostMetered(m, f)
+	if err != nil {
+		return nil, err
+	}
+	k = &Kernel{p: p, t: targetOf(l), cost: cost, other: NewDeclined("jit: a launch that machine code is not made for", other)}
 	k.arena, _ = theArena()
 	k.variants.Store(&[]*variant{})
 	first := shape{}
