@@ -51,14 +51,19 @@ func (s enteringStream) Launch(k backends.Kernel, l *backends.Launch) (backends.
 }
 
 // enter runs a launch, if it can be entered, by the code of one that was the same but for
-// its addresses and the parameters that have a place. It runs it twice, on the same memory: the second time the
+// its addresses, and how these are aligned, and the parameters that have a place. It runs it twice, on the same memory: the second time the
 // frame is as the first left it.
 func enter(k backends.Kernel, l *backends.Launch) bool {
 	other := *l
 	other.Params = append([]uint64(nil), l.Params...)
 	other.Slots = append([]backends.View(nil), l.Slots...)
+	places := map[uintptr]uintptr{} // which begin with pages, as what the launch has need not
 	for i := range other.Slots {
-		other.Slots[i].Addr += 1 << 30
+		a := &other.Slots[i].Addr
+		if places[*a] == 0 {
+			places[*a] = uintptr(len(places)+1) << 40
+		}
+		*a = places[*a]
 	}
 	find := func() []backends.Direct {
 		parts, _ := k.(backends.Entered).Direct(&other, nil)

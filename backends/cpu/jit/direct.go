@@ -1,6 +1,7 @@
 package jit
 
 import (
+	"math/bits"
 	"slices"
 	"unsafe"
 
@@ -23,6 +24,9 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 	if !(ns <= within) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
 		return nil // more than one call
 	}
+	if !r.liesAnywhere() {
+		return nil
+	}
 	f := r.newFrame()
 	f.enter(r)
 	row := r.lanes
@@ -36,6 +40,21 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 	}
 	f.r = nil
 	return all
+}
+
+// liesAnywhere has the run's code be one for whatever addresses others enter it with, which are multiples of
+// elements alone, not of lines as these may be: stores past the caches then go up to a line of the
+// only result first, or there are none. It reports whether there is such code.
+func (r *run) liesAnywhere() bool {
+	s := r.v.shape
+	if !s.stream {
+		return true
+	}
+	s.head = r.k.t.evex && r.row == 0 && bits.OnesCount64(r.k.p.writes) == 1
+	s.stream = s.head
+	v, err := r.k.variantFor(s)
+	r.v = v
+	return err == nil
 }
 
 // direct returns the call that the frame is ready for.

@@ -4,7 +4,7 @@
 // can be written and not executed, the other executed and not written. No
 // mapping ever changes its rights, so it works where the system forbids that
 // (PR_SET_MDWE). Where the system allows no such file, or no executable view
-// of it, Open says so and there is no machine code.
+// of it, New says so and there is no machine code.
 package mem
 
 import (
