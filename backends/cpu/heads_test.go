@@ -41,6 +41,29 @@ done:
   add.u32 v, v, q
   stg.u32 v, c[at]
   exit`,
+	"addresses that change places": `
+program p
+slot a u32
+slot c u32
+  sreg g, global_lane
+  mul.u64 at, g, 4
+  add.u64 x, at, 8
+  add.u64 y, at, 4
+  mov.u32 v, 0
+  loop 5, done
+  ldg.u32 w, a[at]
+  mul.u32 v, v, 3
+  add.u32 v, v, w
+  mov.u64 t, at
+  mov.u64 at, x
+  mov.u64 x, y
+  mov.u64 y, t
+done:
+  ldg.u32 w, a[x]
+  add.u32 v, v, w
+  mul.u64 at, g, 4
+  stg.u32 v, c[at]
+  exit`,
 	"a load that is the launch's": `
 program p
 slot a u32
