@@ -126,6 +126,8 @@
 // may make a lane take longer, the function is called as C's are (45 ns), and
 // the collector does not wait. Loops that are not short look whether the launch
 // is cancelled. Launches with fuel, if there are loops, run on strips.
+// Code that others enter (direct.go) was chosen for one launch and is right for any addresses, aligned to
+// elements alone: nothing in it may rest on where memory lay then.
 //
 // # Another machine
 //
