@@ -90,16 +90,16 @@ type launch struct {
 	first          product // of the first matrix, and part
 	record         *backends.Record
 	batches, parts int64
-	part, cPart    int64 // products in a part, and bytes from part to part of the result
-	run            int64 // matrices of a stack that a task has
-	high, wide     int64 // rows and columns of a task
-	down, across   int64 // tasks in a matrix
-	bands          int64 // of rows, whose tasks follow each other (place)
-	packed         []packed
+	part, cPart    int64     // products in a part, and bytes from part to part of the result
+	run            int64     // matrices of a stack that a task has
+	high, wide     int64     // rows and columns of a task
+	down, across   int64     // tasks in a matrix
+	bands          int64     // of rows, whose tasks follow each other (place)
+	packed         []packed  // blocks of B, of tasks' columns; or none
 	states         []packing // of packed's chunks
 	before         cutOf     // for the next launch
 	later          int64     // columns behind those of first
-	holder         *worker   // of the memory of what is packed for all
+	holder         *worker   // of the memory of what is packed for all; nil: each thread has its own
 	stopped        atomic.Bool
 	mu             sync.Mutex
 	err            error
@@ -231,11 +231,11 @@ func (r *launch) task(w *worker, i int64) {
 	p.b += uintptr(batch*p.bNext + part*r.part*p.brs)
 	p.c += uintptr(batch*p.cNext() + part*r.cPart)
 	p.k = min(p.k-part*r.part, r.part)
-	shared := (*packed)(nil)
+	block := (*packed)(nil)
 	if len(r.packed) > 0 {
-		shared = &r.packed[j]
+		block = &r.packed[j]
 	}
-	w.block(p, d*r.high, min((d+1)*r.high, p.m), j*r.wide, min((j+1)*r.wide, p.n), shared)
+	w.block(p, d*r.high, min((d+1)*r.high, p.m), j*r.wide, min((j+1)*r.wide, p.n), block)
 }
 
 // place returns which rows and columns a task of a matrix has. Tasks go down the rows of a band, by one block
@@ -287,7 +287,7 @@ func takeWorker(at workers.Seat, record *backends.Record) *worker {
 	if w == nil {
 		w = &worker{}
 	}
-	w.record, w.err, w.stopped = record, nil, false
+	w.record, w.err, w.stopped, w.holds = record, nil, false, nil
 	return w
 }
 

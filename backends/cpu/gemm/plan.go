@@ -20,12 +20,13 @@ type plan struct {
 	panelBytes, aStep, tileBytes int64
 }
 
-// plan plans rows i0 … i1 and columns j0 … j1. B may have been packed for others too.
-func (p *product) plan(i0, i1, j0, j1 int64, shared *packed) plan {
+// plan plans rows i0 … i1 and columns j0 … j1, with B packed as block says, if that is not nil.
+func (p *product) plan(i0, i1, j0, j1 int64, block *packed) plan {
 	high, wide, vector := i1-i0, j1-j0, int64(p.lib.m.bytes)
 	h := plan{product: p, i0: i0, i1: i1, j0: j0, j1: j1, size: p.t.size(), tall: 1, byColumns: p.byColumns(), packedBlocks: 1, keptPanels: 1}
-	if shared != nil {
-		h.shape = shared.shape
+	shared := block != nil && block.at != 0
+	if block != nil {
+		h.shape = block.shape
 	} else {
 		h.shape = p.shape(high, wide)
 	}
@@ -40,10 +41,10 @@ func (p *product) plan(i0, i1, j0, j1 int64, shared *packed) plan {
 	h.sumStep = h.outer*h.size + 64
 	within := func(bytes int64) int64 { return max(1, bytes/(chunk*h.size*h.rows)) } // panels
 	h.together = min(h.panels, within(maxA))
-	if n := ceil(wide, h.perBlock) * h.chunks; h.packB && !h.held && shared == nil && n*h.bBlock <= maxKept && within(maxKeptA) < h.panels {
+	if n := ceil(wide, h.perBlock) * h.chunks; h.packB && !h.held && n*h.bBlock <= maxKept && within(maxKeptA) < h.panels {
 		h.keeps, h.packedBlocks, h.together = true, n, within(maxKeptA)
 	}
-	if (h.held || !h.packB) && wide <= h.perBlock && shared == nil {
+	if (h.held || !h.packB) && wide <= h.perBlock && !shared {
 		h.together = 1 // all of k for a panel, so that memory is read in a row
 		if h.via {
 			h.together = min(h.panels, square(p.t)) // in squares
@@ -70,7 +71,7 @@ func (p *product) plan(i0, i1, j0, j1 int64, shared *packed) plan {
 	}
 	// If it can be loaded as it lies; from memory a copy's longer rows come faster, but where the panels before have
 	// fetched them.
-	h.packsFirst = h.packB && shared == nil && !p.converts() && p.bcs == h.size && h.rows <= packsMost && h.tall == 1 &&
+	h.packsFirst = h.packB && !shared && !p.converts() && p.bcs == h.size && h.rows <= packsMost && h.tall == 1 &&
 		(p.n*p.k*h.size <= maxPackedFirst || h.panels >= unroll*ceil(h.tileBytes, 64))
 	return h
 }
@@ -85,16 +86,17 @@ type step struct {
 	has            bool    // … already
 }
 
-// blocks does a block of the result as planned.
-func (w *worker) blocks(h *plan, shared *packed) {
+// blocks does a block of the result as planned, with B packed as block says, if that is not nil.
+func (w *worker) blocks(h *plan, block *packed) {
 	p := h.product
 	if h.packA {
 		w.room(roomA, h.keptPanels*h.panelBytes)
 	}
 	b := uintptr(0) // where packed B is
+	shared := block != nil && block.at != 0
 	switch {
-	case shared != nil:
-		b = shared.at
+	case shared:
+		b = block.at
 	case h.packB:
 		b = w.room(roomB, h.packedBlocks*h.bBlock)
 	}
@@ -113,9 +115,12 @@ func (w *worker) blocks(h *plan, shared *packed) {
 			w.packB(b+h.packedAt(pc*chunk, h.j0), &h.shape, pc*chunk, from, deep, h.j0, h.j1)
 		}
 	}
-	for pc := int64(0); h.held && !h.packsFirst && shared == nil && pc*chunk < p.k; pc++ {
+	has := shared || block != nil && w.holds == block // all of it, before the first panel
+	h.packsFirst = h.packsFirst && !has
+	for pc := int64(0); h.held && !h.packsFirst && !has && pc*chunk < p.k; pc++ {
 		packPiece(pc, 0, chunk)
 	}
+	w.holds = block
 	for jo := h.j0; jo < h.j1; jo += h.outer {
 		for ic := int64(0); ic < h.panels; ic += h.together {
 			s := step{ic: ic, end: min(ic+h.together, h.panels), first: h.i0 + ic*h.rows, jo: jo, je: min(jo+h.outer, h.j1)}
@@ -123,8 +128,8 @@ func (w *worker) blocks(h *plan, shared *packed) {
 			for pc := range h.chunks {
 				s.p0 = pc * chunk
 				s.kc = min(p.k-s.p0, chunk)
-				if shared != nil && s.kc > 0 {
-					shared.need(pc, packPiece)
+				if shared && s.kc > 0 {
+					block.need(pc, packPiece)
 				}
 				if pc == h.chunks-1 && h.via && p.reads {
 					w.fetch(s.first, last, s.jo, s.je, h.sumStep)

@@ -118,6 +118,7 @@ type worker struct {
 	tile    *tileArgs // of products by units
 	p       *product
 	own     product // of the launch it works on
+	holds   *packed // the launch's block that is packed in the worker's room
 	record  *backends.Record
 	err     error
 	stopped bool
@@ -203,9 +204,9 @@ func (p *product) packsB(rows int64) bool {
 	return !p.isOuter() && rows > panel && !near && (min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
 }
 
-// block computes rows i0 … i1 and columns j0 … j1 of the result. B, which may have been packed
-// for others too, is as packed says, if that is not nil.
-func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
+// block computes rows i0 … i1 and columns j0 … j1 of the result. B is packed as block says, also for other tasks, if
+// that is not nil.
+func (w *worker) block(p *product, i0, i1, j0, j1 int64, block *packed) {
 	if p.unit != noMultiplier {
 		w.units(p, i0, i1, j0, j1)
 		return
@@ -216,7 +217,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 		w.rowsOf(p, i0, i1)
 		return
 	}
-	if shared == nil && p.isWidened() {
+	if block == nil && p.isWidened() {
 		w.widened(p, i0, i1, j0, j1)
 		return
 	}
@@ -228,12 +229,12 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, shared *packed) {
 		w.dot(p, i0, i1, j0, j1)
 		return
 	}
-	if shared == nil && p.streams(i1-i0) {
+	if block == nil && p.streams(i1-i0) {
 		w.stream(p, i0, i1, j0, j1)
 		return
 	}
-	h := p.plan(i0, i1, j0, j1, shared)
-	w.blocks(&h, shared)
+	h := p.plan(i0, i1, j0, j1, block)
+	w.blocks(&h, block)
 }
 
 // place is where a matrix's part lies, and the bytes from row to row.

@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -95,11 +96,11 @@ func (p *product) leaves() bool {
 	return p.ccs != p.out.size || p.out.wide != asNumber
 }
 
-// packed is a block of B that threads share: each chunk of k is packed in pieces, of so many
-// steps of k, by whoever needs it while some are left.
+// packed is a block of B that is packed once for many tasks. Threads that share it pack each chunk of k in pieces, of
+// so many steps of k, whoever needs it while some are left; or each thread has all of it in memory of its own.
 type packed struct {
 	shape
-	at        uintptr
+	at        uintptr // 0: in each thread's own
 	pieceDeep int64
 	pieces    int32 // of a chunk
 	chunks    []packing
@@ -149,14 +150,13 @@ func (b *packed) need(pc int64, pack func(pc, from, deep int64)) {
 	}
 }
 
-// share cuts the result into tasks that share packed blocks of B, a stretch of tasks for each
-// thread: one that is done with its own helps with another's, so that none waits long for one
-// that came late, or is slower. Of a B that is too large it leaves columns for later (advance).
-// Tasks of a small product each pack what they need where that is sooner done. It reports whether
+// share cuts the result into tasks, a stretch of them for each thread, for which blocks of B are packed once: one
+// that is done with its own stretch helps with another's, so that none waits long for one that came late, or is
+// slower. Where that takes less than to have threads meet, each packs for itself what its tasks need (apart); else all
+// share what is packed. Of a B that is too large it leaves columns for later (advance). It reports whether
 // B can be packed so.
 func (r *launch) share(threads, want int64) bool {
 	p := &r.first
-	lanes := int64(p.lib.m.lanes(p.t))
 	h := p.shape(p.m, p.n)
 	tile := h.across
 	if bytes := ceil(p.n, tile) * tile * p.k * p.t.size(); bytes > maxShared {
@@ -167,24 +167,20 @@ func (r *launch) share(threads, want int64) bool {
 		r.later, p.n = p.n-n, n
 		h = p.shape(p.m, p.n)
 	}
-	unit := h.rows
-	panel := unit
+	unit, panel := int64(1), h.rows
 	if p.leaves() && !p.byColumns() { // in whole squares, several of which make a panel
 		unit = square(p.t)
 		panel = 3 * unit
+	}
+	if r.apart(&h, threads, panel, unit) {
+		return true
 	}
 	blocks := max(1, min(threads, p.n/(2*tile))) // none narrower than two tiles: more threads then share one
 	blocks *= ceil(ceil(p.n, blocks), h.perBlock)
 	r.wide = min(ceil(ceil(p.n, blocks), tile)*tile, h.perBlock)
 	down := max(1, min(want, threads*tasksOfSharer)/ceil(p.n, r.wide))
 	r.high = max(p.m/down/panel, 1) * panel
-	if p.tileNanoseconds(p.m, p.n) < float64(threads)*longShare && !r.balance(&h, threads, want, tile, unit) {
-		r.across, r.down = ceil(p.n, r.wide), ceil(p.m, r.high)
-		return true
-	}
-	h = p.shape(p.m, r.wide)
-	h.rows = min(h.rows, p.rowsOfTile(min(r.high, p.m), ceil(r.wide, lanes)))
-	h.held = true
+	h = p.heldShape(r.high, r.wide)
 	across := ceil(p.n, r.wide)
 	bytes := h.chunks * h.bBlock
 	holder := takeHolder(across * bytes)
@@ -196,22 +192,15 @@ func (r *launch) share(threads, want int64) bool {
 	}
 	r.holder = holder
 	r.across, r.down, r.bands = across, ceil(p.m, r.high), 1
-	sharers := ceil(threads, across) // of a block
-	if p.bordersCost(threads) {
-		r.bands, sharers = threads, threads
-	}
-	if int64(cap(r.packed)) < across {
-		r.packed = make([]packed, across)
-	}
-	r.packed = r.packed[:across]
+	r.blocks(h)
 	if n := across * h.chunks; int64(cap(r.states)) < n {
 		r.states = make([]packing, n)
 	}
 	for i := range r.packed {
 		first := int64(i) * h.chunks
 		b := &r.packed[i]
-		*b = packed{shape: h, at: at + uintptr(int64(i)*bytes), chunks: r.states[first : first+h.chunks : first+h.chunks]}
-		b.cut(sharers)
+		b.at, b.chunks = at+uintptr(int64(i)*bytes), r.states[first:first+h.chunks:first+h.chunks]
+		b.cut(ceil(threads, across)) // who share it
 		for pc := range b.chunks {
 			b.chunks[pc].begun.Store(0)
 			b.chunks[pc].done.Store(0)
@@ -220,103 +209,128 @@ func (r *launch) share(threads, want int64) bool {
 	return true
 }
 
-// borderBytes are what of B a thread fetches from another's cache in the time that a row of the result
-// takes in which both write: what has the border between their columns goes to and fro, and so do lines
-// around it that are fetched ahead.
-const borderBytes = 768
+// heldShape is how blocks of B are packed for tasks of so many rows and columns, all of k at once.
+func (p *product) heldShape(high, wide int64) shape {
+	h := p.shape(p.m, wide)
+	h.rows = min(h.rows, p.rowsOfTile(min(high, p.m), ceil(wide, int64(p.lib.m.lanes(p.t)))))
+	h.held = true
+	return h
+}
 
-// bordersCost reports whether threads are to have all columns of a band of rows each, and to share all of B,
-// rather than columns of their own. It is measured for two: of more, all would wait for each block.
-func (p *product) bordersCost(threads int64) bool {
-	return threads == 2 && p.ccs == p.out.size && p.n*p.k*p.t.size() <= borderBytes*p.m
+// blocks has tasks find a packed block of such a shape for each of their columns.
+func (r *launch) blocks(h shape) {
+	if int64(cap(r.packed)) < r.across {
+		r.packed = make([]packed, r.across)
+	}
+	r.packed = r.packed[:r.across]
+	for i := range r.packed {
+		r.packed[i] = packed{shape: h}
+	}
 }
 
 // longShare is what a thread does of products, in nanoseconds, that are cut finely, whatever it
 // costs: then who is slow holds up nobody.
 const longShare = 500e3
 
-// What tasks of small products take beside their steps, in nanoseconds: to take and to plan one; a tile's step,
-// as if it were of so many rows and vectors more; a byte that is packed by who needs it, and one that is packed for
-// others; to meet those; and what part of a task some begin late. Chosen so that of the cuts of 14 products which 4, 8
-// and 16 threads of a Xeon with a mesh did, 8756 in all, those that are taken are near the quickest.
+// What tasks take beside their steps, in nanoseconds, where each thread packs what it needs: to take and to plan one;
+// a tile's step, as if it were of so many rows and vectors more; a byte that is packed, as it lies or transposed; and
+// what part of a task some begin late. In a row of the result in which two threads write, what has the border between
+// their columns goes to and fro, and so do lines around it that are fetched ahead; unless rows and borders are at lines of
+// the cache, of which few are. Fitted to 10,000 cuts of 28 products by 2, 4, 8 and 16 threads of a Xeon with a mesh.
 const (
-	taskNanoseconds   = 150
-	rowsOfStep        = 2.5
-	vectorsOfStep     = 2
-	packNanoseconds   = 0.03
-	sharedNanoseconds = 0.15
-	shareNanoseconds  = 8e3
-	lateTasks         = 0.2
+	taskNanoseconds      = 400
+	rowsOfStep           = 2
+	vectorsOfStep        = 1
+	packNanoseconds      = 0.02
+	transposeNanoseconds = 0.05
+	lateTasks            = 0.15
+	borderNanoseconds    = 36
 )
 
-// cut is how a small product is cut.
+// cut is how a product is cut.
 type cut struct {
-	wide, high int64 // columns and rows of a task
-	shares     bool  // tasks share what is packed; else each packs its own
+	wide, high, bands int64 // columns and rows of a task; bands of rows, whose tasks follow each other
 }
 
-// cutOf is how the product before was cut, whose sizes and strides these are, for so many threads
-// and tasks: to find it takes longer than the smallest of these products.
+// cutOf is how the product before was cut, whose sizes and strides these are, for so many threads:
+// to find it takes longer than the smallest of these products.
 type cutOf struct {
-	sizes     [11]int64
+	sizes     [10]int64
 	byColumns bool // tiles are then less wide, or not, of the same sizes: it depends on what follows the sums
 	cut
 }
 
-// balance finds other columns and rows for the tasks of so many threads, if they are done sooner
-// with these: where there are few, all have as much to do only if it is not cut into what would be
-// best for each. Threads that share a block wait for each other, and fetch it from the cache of who
-// packed it; each to pack its own takes less than that where there is little. It reports whether
-// they share what is packed.
-func (r *launch) balance(h *shape, threads, want, tile, unit int64) (shares bool) {
+// apart cuts the result into tasks for which each thread packs B by itself, a block at a time: a small product as is
+// done soonest, in bands of rows, of which one or several threads have all columns. Of a larger one each has a band,
+// if that takes less than to meet at the borders of columns. It reports whether it did.
+func (r *launch) apart(h *shape, threads, panel, unit int64) bool {
 	p := &r.first
-	sizes := [...]int64{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.crs, p.ccs, threads, want}
-	byColumns := p.byColumns()
-	if r.before.sizes == sizes && r.before.byColumns == byColumns {
-		r.wide, r.high = r.before.wide, r.before.high
-		return r.before.shares
-	}
-	vector := h.across / h.width
-	pieces := h.chunks * max(1, ceil(h.deep, pieceUnit))
-	cost := func(wide, high int64) (shared, own float64) {
-		across, down := ceil(p.n, wide), ceil(p.m, high)
-		high = min(high, p.m)
-		rows := p.rowsOfTile(high, ceil(wide, vector))
-		wide = min(wide, p.n)
-		cols := ceil(wide, vector)
-		tiles := ceil(cols, min(int64(p.lib.m.widest(p.t, int(rows))), cols))
-		task := taskNanoseconds + float64(ceil(high, rows))*p.tileNanoseconds(rows, wide)*(1+rowsOfStep/float64(rows)+vectorsOfStep*float64(tiles)/float64(cols))
-		rounds := float64(ceil(across*down, threads))
-		ns := (rounds + lateTasks) * task
-		bytes := float64(wide * p.k * p.t.size())
-		packs := 1 + 1/float64(min(max(1, threads/across), pieces)) // of a block, by one who then waits for the others
-		if across >= threads {
-			packs = float64(ceil(across, threads))
+	found := cut{min(p.n, h.perBlock), max(p.m/(threads*tasksOfSharer)/panel, 1) * panel, threads}
+	if p.tileNanoseconds(p.m, p.n) < float64(threads)*longShare {
+		sizes := [...]int64{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.crs, p.ccs, threads}
+		byColumns := p.byColumns()
+		if r.before.sizes != sizes || r.before.byColumns != byColumns {
+			r.before = cutOf{sizes, byColumns, r.soonest(h, threads, unit)}
 		}
-		return ns + shareNanoseconds + sharedNanoseconds*bytes*packs, ns + rounds*packNanoseconds*bytes
+		found = r.before.cut
+	} else if packs := float64(p.n*p.k*p.t.size()) * p.packNanoseconds(); packs > borderNanoseconds*float64(p.m) || p.m < threads*panel {
+		return false
 	}
-	found := cut{r.wide, r.high, true}
-	best, _ := cost(r.wide, r.high)
-	best *= 0.9
-	for wide := vector; wide < p.n+tile && wide <= max(h.perBlock, tile); {
-		for i := int64(1); (i-1)*unit < p.m; i += (i + 3) / 4 {
-			shared, own := cost(wide, i*unit)
-			if shared < best {
-				best, found = shared, cut{wide, i * unit, true}
-			}
-			if own < best {
-				best, found = own, cut{wide, i * unit, false}
-			}
-		}
-		if wide < tile { // less than a tile, where there would be too few
-			wide += vector
-		} else {
-			wide += max(1, wide/tile/8) * tile
-		}
-	}
-	r.before = cutOf{sizes, byColumns, found}
 	r.wide, r.high = found.wide, found.high
-	return found.shares
+	r.across, r.down = ceil(p.n, r.wide), ceil(p.m, r.high)
+	r.bands = min(found.bands, r.down)
+	r.blocks(p.heldShape(r.high, r.wide))
+	return true
+}
+
+// packNanoseconds is what a byte of B takes that is packed.
+func (p *product) packNanoseconds() float64 {
+	if p.bcs == p.t.size() {
+		return packNanoseconds
+	}
+	return transposeNanoseconds
+}
+
+// soonest finds the columns and rows of tasks, and the bands, with which so many threads are done soonest: where there
+// are few tasks, all threads have as much to do only if it is not cut into what would be best for each.
+func (r *launch) soonest(h *shape, threads, unit int64) (found cut) {
+	p := &r.first
+	lanes := h.across / h.width
+	most, pack, best := max(h.perBlock, h.across), p.packNanoseconds()*float64(p.k*p.t.size()), math.Inf(1)
+	for parts := ceil(p.n, most); ; parts += (parts + 3) / 4 {
+		wide := ceil(ceil(p.n, parts), lanes) * lanes
+		across := ceil(p.n, wide)
+		cols := wide / lanes
+		for bands := int64(1); ; bands = min(2*bands, threads) {
+			for each := int64(1); each <= tasksOfSharer; each += (each + 3) / 4 {
+				high := ceil(ceil(p.m, bands*each), unit) * unit
+				down := ceil(p.m, high)
+				if each > 1 && high <= unit {
+					break
+				}
+				high = min(high, p.m)
+				rows := p.rowsOfTile(high, cols)
+				tiles := ceil(cols, min(int64(p.lib.m.widest(p.t, int(rows))), cols))
+				task := taskNanoseconds + float64(ceil(high, rows))*p.tileNanoseconds(rows, min(wide, p.n))*(1+rowsOfStep/float64(rows)+vectorsOfStep*float64(tiles)/float64(cols))
+				tasks := across * down
+				rounds := float64(ceil(tasks, threads))
+				blocks := min(across, max(1, ceil(tasks*bands, threads*down))) // that a thread packs
+				ns := (rounds+lateTasks)*task + float64(blocks*min(wide, p.n))*pack
+				if bands < threads && across > 1 {
+					ns += borderNanoseconds * min(float64(p.m)/float64(bands), rounds*float64(high))
+				}
+				if ns < best {
+					best, found = ns, cut{wide, high, bands}
+				}
+			}
+			if bands == threads {
+				break
+			}
+		}
+		if cols == 1 || across > tasksOfThread*threads {
+			return found
+		}
+	}
 }
 
 // advance goes on to the columns that were left for later. It reports whether there are any.
@@ -334,9 +348,9 @@ func (r *launch) advance() bool {
 
 // giveBack ends what share began.
 func (r *launch) giveBack() {
-	if r.holder != nil {
+	if r.packed = r.packed[:0]; r.holder != nil {
 		giveHolder(r.holder)
-		r.holder, r.packed = nil, r.packed[:0]
+		r.holder = nil
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // have room for what is packed, also where B is too large to be packed at once.
 func TestSharesAreOfTheResult(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
-	declined, alone, banded := 0, 0, 0
+	declined, shared, banded, apart := 0, 0, 0, 0
 	for i := range 20000 {
 		lib, typ := []*library{narrow(), wide()}[r.IntN(2)], []number{f32, f64, i32, i64}[r.IntN(4)]
 		size := typ.size()
@@ -67,30 +67,31 @@ func TestSharesAreOfTheResult(t *testing.T) {
 				if l.down*l.high < q.m || (l.down-1)*l.high >= q.m || l.across*l.wide < q.n || (l.across-1)*l.wide >= q.n {
 					t.Fatalf("product %d, %v: %d × %d × %d: %d × %d tasks of %d × %d", i, typ, p.m, p.n, p.k, l.down, l.across, l.high, l.wide)
 				}
-				if l.holder == nil { // each packs its own
-					if len(l.packed) > 0 {
-						t.Fatalf("product %d, %v: %d × %d × %d: %d blocks are packed, and none is shared", i, typ, p.m, p.n, p.k, len(l.packed))
-					}
-					alone++
-					continue
-				}
-				if n := l.bands; n != 1 && (n != threads || l.packed[0].pieces < 2 && q.k > pieceUnit) {
-					t.Fatalf("product %d, %v: %d × %d × %d by %d threads: %d bands of %d tasks, blocks in %d pieces", i, typ, p.m, p.n, p.k, threads, n, l.down, l.packed[0].pieces)
-				} else if n > 1 {
-					banded++
-				}
 				h := l.packed[0].shape
-				if min(l.wide, q.n) > h.perBlock || h.bBlock < ceil(min(l.wide, q.n), h.across)*h.bTile || h.rows > int64(q.lib.m.tallest(q.t, int(h.width))) {
+				for _, b := range l.packed {
+					if (b.at == 0) != (l.holder == nil) || b.shape != h {
+						t.Fatalf("product %d, %v: %d × %d × %d: a block at %#x, %+v", i, typ, p.m, p.n, p.k, b.at, b.shape)
+					}
+				}
+				if l.bands < 1 || l.bands > l.down || l.bands > threads || l.holder != nil && l.bands > 1 {
+					t.Fatalf("product %d, %v: %d × %d × %d by %d threads: %d bands of %d tasks", i, typ, p.m, p.n, p.k, threads, l.bands, l.down)
+				}
+				switch {
+				case l.holder != nil:
+					shared++
+				case l.bands == threads:
+					banded++
+				default:
+					apart++
+				}
+				if len(l.packed) != int(l.across) || !h.held || min(l.wide, q.n) > h.perBlock || h.bBlock < ceil(min(l.wide, q.n), h.across)*h.bTile || h.rows > int64(q.lib.m.tallest(q.t, int(h.width))) {
 					t.Fatalf("product %d, %v: %d × %d × %d: tasks of %d columns, %+v", i, typ, p.m, p.n, p.k, l.wide, h)
 				}
 			}
 		}
 	}
-	if alone == 0 {
-		t.Error("of no product each task packs its own")
-	}
-	if banded == 0 {
-		t.Error("of no product threads have a band of rows each")
+	if shared == 0 || banded == 0 || apart == 0 {
+		t.Errorf("%d products share what is packed, of %d threads have a band of rows each, of %d they have not", shared, banded, apart)
 	}
 	if declined > 2000 {
 		t.Errorf("%d products were not shared", declined)
@@ -123,40 +124,6 @@ func TestBands(t *testing.T) {
 					}
 				}
 			}
-		}
-	}
-}
-
-// TestBordersCost: two threads have a band of rows each where B is small for the rows of the result, however long
-// these are, and otherwise columns of their own; and so more threads, and where the result lies by columns.
-func TestBordersCost(t *testing.T) {
-	for _, c := range []struct {
-		t       number
-		m, n, k int64
-		bands   bool // of two threads
-	}{
-		{f32, 1235, 856, 49, true},
-		{f32, 712, 599, 142, true},
-		{f32, 784, 512, 256, true},
-		{f32, 2000, 20, 9000, true},
-		{f64, 390, 140, 350, false},
-		{f32, 390, 140, 350, true},
-		{f32, 256, 256, 800, false},
-		{f32, 300, 3000, 64, false},
-		{f32, 1024, 1024, 1024, false},
-	} {
-		size := c.t.size()
-		p := product{t: c.t, out: element{size: size}, m: c.m, n: c.n, k: c.k, crs: c.n * size, ccs: size}
-		if got := p.bordersCost(2); got != c.bands {
-			t.Errorf("%v %d × %d × %d: %v", c.t, c.m, c.n, c.k, got)
-		}
-		p.crs, p.ccs = size, c.m*size
-		if p.bordersCost(2) || p.bordersCost(16) {
-			t.Errorf("%v %d × %d × %d: bands where C lies by columns", c.t, c.m, c.n, c.k)
-		}
-		p.crs, p.ccs = c.n*size, size
-		if p.bordersCost(3) || p.bordersCost(16) {
-			t.Errorf("%v %d × %d × %d: bands of many threads", c.t, c.m, c.n, c.k)
 		}
 	}
 }
