@@ -75,6 +75,9 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	}
 	if r.staging {
 		r.piece = min(r.piece, stageLanes)
+		if r.row == 0 && r.width == 0 && r.piece < r.lanes {
+			r.piece = r.even(r.piece)
+		}
 	}
 	unit := uint64(align)
 	if r.tile > 0 {
@@ -511,7 +514,7 @@ func (f *frame) stage(i int, g uint64, n int) {
 			return // as long as any piece
 		}
 		f.staged[i] = 0
-		if n == stageLanes {
+		if uint64(n) == f.r.piece {
 			f.staged[i] = phase
 		}
 	}

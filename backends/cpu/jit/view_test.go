@@ -27,6 +27,9 @@ func TestStage(t *testing.T) {
 		n := 1
 		for i := range w.rank {
 			w.shape[i] = int64(1 + r.IntN(6))
+			if i == w.rank-1 { // four of these are copied at a time
+				w.shape[i] = int64(1 + r.IntN(14))
+			}
 			w.stride[i] = int64(2 * (r.IntN(401) - 200))
 			n *= int(w.shape[i])
 		}
@@ -60,6 +63,28 @@ func TestRowsThatAreLeft(t *testing.T) {
 		require.Equal(t, left, count)
 		require.EqualValues(t, 512, step)
 	}
+}
+
+// Pieces end where what is broadcast over them begins again, whatever its length: of pixels of three channels
+// it was staged anew for each piece, which took ten times as long as with four.
+func TestPiecesFitWhatRepeats(t *testing.T) {
+	r := &run{k: &Kernel{p: &program{reads: 3, writes: 4}}}
+	repeated := func(n int64) view {
+		return view{size: 4, access: staged, rank: 2, shape: [isa.MaxRank]int64{1000, n}, stride: [isa.MaxRank]int64{0, 4}}
+	}
+	for n := int64(2); n < minRow; n++ {
+		r.views = []view{repeated(n), {size: 4, rank: 1}, {size: 4, rank: 1}}
+		got := r.even(stageLanes)
+		require.Zero(t, got%uint64(n), "%d columns", n)
+		require.Greater(t, got, uint64(stageLanes/2), "%d columns", n)
+		require.LessOrEqual(t, got, uint64(stageLanes), "%d columns", n)
+	}
+	r.views = []view{repeated(3), repeated(4), {size: 4, rank: 1}}
+	require.EqualValues(t, 960, r.even(stageLanes), "whole groups of both")
+	r.views = []view{repeated(61), repeated(63), {size: 4, rank: 1}}
+	require.EqualValues(t, 976, r.even(stageLanes), "no piece fits both")
+	r.views = []view{{size: 4, access: staged, rank: 1, shape: [isa.MaxRank]int64{1000}, stride: [isa.MaxRank]int64{8}}, {}, {}}
+	require.EqualValues(t, stageLanes, r.even(stageLanes), "nothing repeats itself")
 }
 
 // adder is c = a + b, element by element.
