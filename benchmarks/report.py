@@ -25,6 +25,7 @@ from plot import Line, Point, number, plot
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 CACHED = 1 << 20  # bytes of arrays that lie in caches for certain
+SLOWEST = 40  # points that are listed as slower than the best peer, at most
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -129,10 +130,11 @@ def roofline(record: dict[str, Any]) -> str:
     by_size = [Point(p.footprint, p.bytes, p.kind, said(p)) for p in points]
     known = "" if "limits" in record else " This record names no peak: ./build.sh bench operations measures it since."
     slow = sorted((p for p in points if p.speed < 1), key=lambda p: p.speed)
+    listed = f", of which the {SLOWEST} slowest" if len(slow) > SLOWEST else ""
     rows = "".join(
         f"<tr><td>{html.escape(p.name)}</td><td class='{'below' * (p.speed < 0.9)}'>{p.speed:.2f}</td>"
         f"<td>{p.bytes / 1e9:.1f}</td><td>{p.rate / 1e9:.1f}</td></tr>"
-        for p in slow[:40]
+        for p in slow[:SLOWEST]
     )
     return f"""
 <h2>Operations on the CPU</h2>
@@ -143,7 +145,7 @@ is two. A point says its name, and its speed beside the best of numpy and torch;
 {plot(within, roofs(record, points), "operations a byte", "operations a second")}
 <h3>Bytes a second</h3>
 {plot(by_size, [Line(list(copies(record).items()), "a copy", True)], "bytes of all arrays", "bytes a second")}
-<h3>Slower than the best peer: {len(slow)} of {len(points)}</h3>
+<h3>Slower than the best peer: {len(slow)} of {len(points)}{listed}</h3>
 <table><tr><th>point</th><th>speed</th><th>GB/s</th><th>Gop/s</th></tr>{rows}</table>"""
 
 

@@ -55,6 +55,16 @@ def test_the_page_stands_alone_and_has_every_operation():
             assert 0 <= float(circle.get("cy")) <= plot.HEIGHT + 100
 
 
+def test_what_is_left_out_of_the_slow_points_is_said():
+    rows = [{**row, "seconds": dict.fromkeys(row["seconds"], 1.0) | {"hologram": 2.0}} for row in RECORD["rows"]]
+    for few in (report.SLOWEST, report.SLOWEST + 1):
+        text = report.roofline({**RECORD, "rows": rows[:few]})
+        listed = text[text.index("Slower than the best peer") :]
+        assert listed.count("<tr><td>") == report.SLOWEST
+        assert listed.startswith(f"Slower than the best peer: {few} of {few}")
+        assert ("of which the" in listed) == (few > report.SLOWEST)
+
+
 def test_every_operation_of_the_record_has_its_cost():
     assert {row["operation"] for row in RECORD["rows"]} <= set(costs.ELEMENT)
     assert len(list(report.done(RECORD))) == len(RECORD["rows"])
