@@ -68,7 +68,10 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
     if any(n != m and 1 not in (n, m) for n, m in zip(reversed(a.shape[:-2]), reversed(b.shape[:-2]))):
         expected = "dimensions before the last two that broadcast together"
         _matrix.unfit("matmul", input, other, expected, "input", "other")
-    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if a.ndim == 2 or b.ndim == 2:  # torch's function imports sympy when it is first called, which takes a second
+        lead = (a if b.ndim == 2 else b).shape[:-2]
+    else:
+        lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     found: Tensor
     # Where one side is a single matrix it is one product, whose gradients are sums without rounding between.

@@ -459,3 +459,19 @@ def test_an_executor_that_was_named_is_let_go() -> None:
     del ex
     gc.collect()
     assert held() is None
+
+
+def test_a_first_product_of_matrices_does_not_import_sympy() -> None:
+    """torch.broadcast_shapes does when it is first called, which takes a second and a half."""
+    code = """
+import torch
+from hologram_torch import functional as F
+def called(*shapes):
+    raise SystemExit("torch.broadcast_shapes was called")
+torch.broadcast_shapes = called
+F.matmul(torch.ones(2, 3), torch.ones(3, 4))
+F.matmul(torch.ones(5, 2, 3), torch.ones(3))
+F.matmul(torch.ones(3), torch.ones(5, 3, 2))
+"""
+    done = fresh.run(code)
+    assert done.returncode == 0, done.stderr
