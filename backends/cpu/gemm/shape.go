@@ -233,18 +233,20 @@ func (r *launch) blocks(h shape) {
 const longShare = 500e3
 
 // What tasks take beside their steps, in nanoseconds, where each thread packs what it needs: to take and to plan one;
-// a tile's step, as if it were of so many rows and vectors more; a byte that is packed, as it lies or transposed; and
-// what part of a task some begin late. In a row of the result in which two threads write, what has the border between
-// their columns goes to and fro, and so do lines around it that are fetched ahead; unless rows and borders are at lines of
-// the cache, of which few are. Fitted to 10,000 cuts of 28 products by 2, 4, 8 and 16 threads of a Xeon with a mesh.
+// a row of it, whose ends are parts of lines; a tile's step, as if it were of so many rows and vectors more; a byte that is
+// packed, as it lies or transposed; and what part of a task some begin late. In a row of the result in which two threads
+// write, what has the border between their columns goes to and fro, and so do lines around it that are fetched ahead; unless
+// rows and borders are at lines of the cache, of which few are. Chosen so that of 3,000 cuts of 13 products which 2, 4, 8
+// and 16 threads of a Xeon with a mesh did, those that are taken are near the quickest.
 const (
-	taskNanoseconds      = 400
-	rowsOfStep           = 2
-	vectorsOfStep        = 1
+	taskNanoseconds      = 350
+	rowNanoseconds       = 8
+	rowsOfStep           = 3
+	vectorsOfStep        = 0.6
 	packNanoseconds      = 0.02
 	transposeNanoseconds = 0.05
-	lateTasks            = 0.15
-	borderNanoseconds    = 36
+	lateTasks            = 0.18
+	borderNanoseconds    = 45
 )
 
 // cut is how a product is cut.
@@ -273,7 +275,7 @@ func (r *launch) apart(h *shape, threads, panel, unit int64) bool {
 			r.before = cutOf{sizes, byColumns, r.soonest(h, threads, unit)}
 		}
 		found = r.before.cut
-	} else if packs := float64(p.n*p.k*p.t.size()) * p.packNanoseconds(); packs > borderNanoseconds*float64(p.m) || p.m < threads*panel {
+	} else if packs := float64(p.n*p.k*p.t.size()) * p.packNanoseconds(); p.ccs != p.out.size || packs > borderNanoseconds*float64(p.m) || p.m < threads*panel {
 		return false
 	}
 	r.wide, r.high = found.wide, found.high
@@ -311,12 +313,17 @@ func (r *launch) soonest(h *shape, threads, unit int64) (found cut) {
 				high = min(high, p.m)
 				rows := p.rowsOfTile(high, cols)
 				tiles := ceil(cols, min(int64(p.lib.m.widest(p.t, int(rows))), cols))
-				task := taskNanoseconds + float64(ceil(high, rows))*p.tileNanoseconds(rows, min(wide, p.n))*(1+rowsOfStep/float64(rows)+vectorsOfStep*float64(tiles)/float64(cols))
+				task := taskNanoseconds + rowNanoseconds*float64(high) + float64(ceil(high, rows))*p.tileNanoseconds(rows, min(wide, p.n))*(1+rowsOfStep/float64(rows)+vectorsOfStep*float64(tiles)/float64(cols))
 				tasks := across * down
 				rounds := float64(ceil(tasks, threads))
 				blocks := min(across, max(1, ceil(tasks*bands, threads*down))) // that a thread packs
 				ns := (rounds+lateTasks)*task + float64(blocks*min(wide, p.n))*pack
-				if bands < threads && across > 1 {
+				switch {
+				case p.ccs != p.out.size: // by columns: then it is rows that meet
+					if float64(down*blocks) > rounds {
+						ns += borderNanoseconds * float64(blocks*min(wide, p.n))
+					}
+				case bands < threads && across > 1:
 					ns += borderNanoseconds * min(float64(p.m)/float64(bands), rounds*float64(high))
 				}
 				if ns < best {
