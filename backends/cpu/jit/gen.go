@@ -115,6 +115,7 @@ type gen struct {
 	rare   bool            // see inst
 	src    int32           // of what is added, see inst
 	consts map[numberKey]vreg
+	odds   map[vreg]vreg // see oddBytes
 
 	unmasked map[vreg]vreg // of what was rounded to bf16, the register with its low bits
 	divisors map[divided]divisor
@@ -257,7 +258,7 @@ func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code 
 	room := 3*p.insts + 32 // for most
 	e := &encoder{Asm: x86.Asm{Has: t.features()}, unit: &unit{info: make([]vinfo, 1, room), code: make([]inst, 0, room)}, t: t, lay: &lay}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
-		shared: make([]vreg, p.fn.NumValues), consts: map[numberKey]vreg{}, unmasked: map[vreg]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
+		shared: make([]vreg, p.fn.NumValues), consts: map[numberKey]vreg{}, odds: map[vreg]vreg{}, unmasked: map[vreg]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
 		g.forBlocks()
 	}
@@ -274,6 +275,7 @@ func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code 
 	d.unit(StageInstructions, g.unit)
 	g.tidy()
 	g.foldLoads(t)
+	g.dropAsks()
 	d.unit(StageTidy, g.unit)
 	g.schedule(t)
 	d.unit(StageSchedule, g.unit)

@@ -63,5 +63,6 @@ func (g *gen) compute(n *ir.Node) {
 	g.vals = [][]vreg{g.shared}
 	rules[n.Op.Inst()](g, n)
 	g.prepareDivisor(n.Result())
+	g.prepareFactor(n.Result())
 	g.vals, g.src = vals, was
 }

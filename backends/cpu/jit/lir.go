@@ -63,6 +63,7 @@ type inst struct {
 	inner bool // emit's jumps do not lead out of it
 	pure  bool // emit does nothing but write d
 	rare  bool // groups jump over it that have no lane for it
+	asks  bool // for a page: see askPage
 	fma   *fmaForms
 	emit  func(e *encoder, in *inst)
 	label x86.Label // bound here, if not 0

@@ -275,9 +275,30 @@ func (g *gen) narrowProduct(size int, a, b vreg) vreg {
 	if size == 2 {
 		return g.op2(x86.MulLW, 2, a, b)
 	}
-	low := g.number(2, 0x00ff)
-	odd := g.op2(x86.MulLW, 1, g.op1Imm(x86.SrlW, 1, a, 8), g.andNot(1, low, b))
-	return g.andOr(1, g.op2(x86.MulLW, 1, a, b), low, odd)
+	if g.odds[a] != 0 || g.info[a].constant {
+		a, b = b, a
+	}
+	odd := g.op2(x86.MulLW, 1, g.op1Imm(x86.SrlW, 1, a, 8), g.oddBytes(b))
+	return g.andOr(1, g.op2(x86.MulLW, 1, a, b), g.number(2, 0x00ff), odd)
+}
+
+// oddBytes are those of b, with nothing between them: of what is the same in all groups made once.
+func (g *gen) oddBytes(b vreg) vreg {
+	if x := &g.info[b]; x.constant {
+		return g.number(2, x.bits&0xff00)
+	}
+	if d := g.odds[b]; d != 0 {
+		return d
+	}
+	return g.andNot(1, g.number(2, 0x00ff), b)
+}
+
+// prepareFactor makes of bytes, which all groups share, what products by them want.
+func (g *gen) prepareFactor(v *ir.Value) {
+	if v.Type.Integer() && g.regSize(v.Type) == 1 {
+		r := g.val(v)
+		g.odds[r] = g.oddBytes(r)
+	}
 }
 
 // partial reports whether a group's elements of a size fill less than a register.

@@ -2,11 +2,13 @@ package jit
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
@@ -91,5 +93,37 @@ func TestWhoAsksForPages(t *testing.T) {
 		require.True(t, r.prepare(l, minRow), name)
 		require.Equal(t, c.pages, r.asksPages(), name)
 		k.giveBack(r)
+	}
+}
+
+// Who asks is decided by the innermost loop: with so many instructions to each line it does not.
+func TestWhoHasNoNeedToAsk(t *testing.T) {
+	at := &mref{base: 1, indexed: true}
+	ask := inst{mem: at, asks: true, inner: true, emit: func(*encoder, *inst) {}}
+	load := inst{f: x86.MovUPS, vl: 32, d: 2, mem: at}
+	store := inst{vl: 32, b: 2, mem: at, inner: true, emit: func(*encoder, *inst) {}}
+	long := inst{f: x86.MovUPS, vl: 64, d: 2, mem: at}
+	shared := inst{f: x86.MovUPS, vl: 32, d: 2, mem: &mref{base: 1}}
+	adds := inst{f: x86.AddD, vl: 32, d: 2, a: 2, b: 2}
+	fused := inst{fma: &andOrD, vl: 32, d: 2, a: 2, b: 2, c: 2}
+	for _, c := range []struct {
+		name  string
+		code  []inst
+		loops []span
+		asks  bool
+	}{
+		{"two to a vector", []inst{ask, load, adds, adds, store}, []span{{0, 4}}, true},
+		{"one less than three", []inst{ask, load, adds, adds, adds, store}, []span{{0, 5}}, true},
+		{"three", []inst{ask, load, adds, adds, adds, fused, store}, []span{{0, 6}}, false},
+		{"of twice the length", []inst{ask, long, adds, adds, adds, fused, store}, []span{{0, 6}}, true},
+		{"what lies elsewhere", []inst{ask, load, shared, adds, adds, fused, store}, []span{{0, 6}}, false},
+		{"an inner loop of few", []inst{adds, adds, adds, ask, load, adds, adds}, []span{{3, 5}, {0, 6}}, true},
+		{"an inner loop of many", []inst{load, load, ask, load, adds, adds}, []span{{2, 5}, {0, 5}}, false},
+		{"in no loop", []inst{ask, adds}, nil, true},
+	} {
+		u := &unit{code: c.code, loops: c.loops}
+		u.dropAsks()
+		require.Equal(t, c.asks, slices.ContainsFunc(u.code, func(in inst) bool { return in.mem == at && in.vl == 0 }), c.name)
+		require.Len(t, u.code, len(c.code), c.name)
 	}
 }
