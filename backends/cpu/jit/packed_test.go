@@ -2,11 +2,16 @@ package jit
 
 import (
 	"bytes"
+	"fmt"
+	"runtime"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/tuned"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/kernels"
@@ -130,5 +135,41 @@ func TestStoresAreFetchedOnce(t *testing.T) {
 		code, _, err := p.generate(nil, m, shape{})
 		require.NoError(t, err)
 		require.Equal(t, !byItself, bytes.Contains(code, []byte{0x0f, 0x18}))
+	}
+}
+
+// Products of all bytes by constants, and by what is computed of them, on either side, are those of numbers modulo 256.
+func TestBytesByConstants(t *testing.T) {
+	pool := workers.New(1)
+	defer pool.Close()
+	const n = 4*256 + 5
+	in := make([]byte, n)
+	for i := range in {
+		in[i] = byte(i)
+	}
+	for _, level := range []Level{AVX2, AVX512} {
+		if Available(level) != nil {
+			continue
+		}
+		for _, by := range []int{0, 1, 3, 127, 128, 200, 255} {
+			for _, product := range []string{fmt.Sprintf("mul.u8 z, x, %d", by), fmt.Sprintf("mov.u8 c, %d\n  mul.u8 z, c, x", by)} {
+				k, err := Compile(nil, canonical(t, "program p\nslot a u8\nslot b u8\n  ldg.u8 x, a[index]\n  "+product+"\n  stg.u8 z, b[index]\n  exit\n"), level, nil)
+				require.NoError(t, err)
+				out := make([]byte, n)
+				view := func(b []byte) (v backends.View) {
+					v = backends.View{Addr: uintptr(unsafe.Pointer(unsafe.SliceData(b))), Type: isa.U8, Rank: 1, Bytes: n}
+					v.Shape[0], v.Stride[0] = n, 1
+					return v
+				}
+				l := &backends.Launch{Slots: []backends.View{view(in), view(out)}, N: n, Grid: [3]uint32{(n + 255) / 256, 1, 1}, Block: [3]uint32{256, 1, 1}, Rank: 1, Record: new(backends.Record)}
+				l.Shape[0] = n
+				require.NoError(t, k.Run(l, pool))
+				runtime.KeepAlive(in)
+				for i, x := range in {
+					require.Equal(t, x*byte(by), out[i], "%v %s: of %d", level, product, x)
+				}
+				k.Release()
+			}
+		}
 	}
 }
