@@ -41,7 +41,8 @@
 //	kernel.go   variants, which launches ask for
 //	dump.go     the stages as text
 //	decline.go  what runs the launches that a kernel declines
-//	view.go     how slots lie in memory
+//	view.go     how slots lie in memory; staging.go: what lies apart, copied to lie side by side;
+//	            comb.go: by permutations of the vectors that it is in
 //	hoist.go    what is the same in all lanes, once
 //	head.go     lanes up to where a line of the first result begins, and what all lanes store
 //	downwards.go  lanes from the last to the first, where loads would wait for stores

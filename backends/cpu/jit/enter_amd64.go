@@ -48,3 +48,6 @@ var fetchesStores = amd
 // halvesVectors reports whether the processor does vectors of 64 bytes as two halves: Zen 4,
 // whose family had none before.
 var halvesVectors = amd && family == 0x19
+
+// permutesBytes reports whether the processor permutes the bytes of vectors of 64 bytes: AVX512-VBMI.
+var permutesBytes = cpu.X86.HasAVX512VBMI

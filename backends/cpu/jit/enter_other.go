@@ -7,4 +7,4 @@ func enter(code, args uintptr) { panic("jit: machine code of another machine") }
 // Detect returns the best level of this machine: none.
 func Detect() Level { return None }
 
-const fetchesStores, halvesVectors = false, false
+const fetchesStores, halvesVectors, permutesBytes = false, false, false

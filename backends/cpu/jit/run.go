@@ -45,12 +45,13 @@ type run struct {
 const (
 	callNanoseconds = 50e3
 	chunksPerThread = 8
-	stageLanes      = 1024 // of a piece that is staged
-	endlessLanes    = 1024 // of a piece whose time nothing bounds
-	tileLanes       = 256  // of a piece of a row, and
-	tileRows        = 16   // rows, where memory runs across them: they share what was loaded
-	minRow          = 64   // lanes of rows that are worth calls of their own
-	align           = 64   // lanes that pieces and chunks are multiples of
+	stageLanes      = 1024           // of a piece that is staged
+	stageRoom       = stageLanes + 8 // of 8 bytes, for one: a comb writes whole vectors
+	endlessLanes    = 1024           // of a piece whose time nothing bounds
+	tileLanes       = 256            // of a piece of a row, and
+	tileRows        = 16             // rows, where memory runs across them: they share what was loaded
+	minRow          = 64             // lanes of rows that are worth calls of their own
+	align           = 64             // lanes that pieces and chunks are multiples of
 )
 
 // Run runs a launch to its end, on the caller's thread and, if there is enough
@@ -336,6 +337,7 @@ type frame struct {
 	stages []unsafe.Pointer // by slot
 	staged []uint64         // by slot: where in its period a view lies staged that repeats itself, plus one; 0: nowhere
 	room   []uint64
+	combs  []comber // by slot
 }
 
 // never is what machine code looks at in launches that nobody can cancel.
@@ -360,10 +362,12 @@ func (f *frame) enter(r *run) {
 		f.bytes = need
 	}
 	if r.staging && f.room == nil {
-		f.room = make([]uint64, len(r.views)*stageLanes)
+		f.room = make([]uint64, len(r.views)*stageRoom+8)
+		f.combs = make([]comber, len(r.views))
 		at := unsafe.Pointer(unsafe.SliceData(f.room))
+		at = unsafe.Add(at, (64-uintptr(at)%64)%64)
 		for i := range f.stages {
-			f.stages[i] = unsafe.Add(at, i*stageLanes*8)
+			f.stages[i] = unsafe.Add(at, i*stageRoom*8)
 		}
 	}
 	f.r = r
@@ -518,7 +522,7 @@ func (f *frame) stage(i int, g uint64, n int) {
 			f.staged[i] = phase
 		}
 	}
-	w.stage(f.stages[i], g, n, false)
+	w.stage(f.combs[i].combFor(f.r.k.t, w), f.stages[i], g, n, false)
 }
 
 // aim puts where n lanes from g on are, and how many, into the frame; of several rows of
@@ -573,7 +577,7 @@ func (f *frame) call(g, n, rows uint64) {
 	runtime.KeepAlive(f)
 	for i := range r.views {
 		if r.views[i].access == staged && r.k.p.writes>>i&1 != 0 {
-			r.views[i].stage(f.stages[i], g, int(n), true)
+			r.views[i].stage(nil, f.stages[i], g, int(n), true)
 		}
 	}
 }

@@ -13,42 +13,6 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// What is staged is what lies at each element's place, whatever the strides,
-// and goes back there.
-func TestStage(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	memory := make([]uint16, 1<<14)
-	for i := range memory {
-		memory[i] = uint16(i)
-	}
-	middle := uintptr(unsafe.Pointer(&memory[1<<13]))
-	for range 2000 {
-		w := view{base: middle, size: 2, rank: 1 + r.IntN(4)}
-		n := 1
-		for i := range w.rank {
-			w.shape[i] = int64(1 + r.IntN(6))
-			if i == w.rank-1 { // four of these are copied at a time
-				w.shape[i] = int64(1 + r.IntN(14))
-			}
-			w.stride[i] = int64(2 * (r.IntN(401) - 200))
-			n *= int(w.shape[i])
-		}
-		g := r.IntN(n)
-		n = 1 + r.IntN(n-g)
-		buf := make([]uint16, n)
-		w.stage(unsafe.Pointer(&buf[0]), uint64(g), n, false)
-		for i, v := range buf {
-			at := w.offset(uint64(g + i))
-			require.Equal(t, memory[1<<13+at/2], v, "%+v, element %d", w, g+i)
-			buf[i] = uint16(1<<13 + at/2)
-		}
-		w.stage(unsafe.Pointer(&buf[0]), uint64(g), n, true) // the same again
-	}
-	for i, v := range memory {
-		require.Equal(t, uint16(i), v)
-	}
-}
-
 // Rows that lie evenly are counted from the one that a call begins with.
 func TestRowsThatAreLeft(t *testing.T) {
 	w := view{size: 4, rank: 3, shape: [isa.MaxRank]int64{4, 5, 64}, stride: [isa.MaxRank]int64{9000, 1000, 4}}

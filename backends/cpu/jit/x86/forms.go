@@ -11,12 +11,13 @@ const (
 	VNNI                        // AVX512-VNNI
 	BF16                        // AVX512-BF16
 	AMX                         // for bf16 and integers of 8 bits
+	VBMI                        // AVX512-VBMI
 )
 
 // String returns the features' names.
 func (f Features) String() string {
 	var names []string
-	for i, name := range []string{"AVX-512", "AVX512-VNNI", "AVX512-BF16", "AMX"} {
+	for i, name := range []string{"AVX-512", "AVX512-VNNI", "AVX512-BF16", "AMX", "AVX512-VBMI"} {
 		if f>>i&1 != 0 {
 			names = append(names, name)
 		}
@@ -406,6 +407,8 @@ var (
 	Insert128  = form("vinserti128", VEX, p66, M0F3A, 0x38, RVM, "vvx", imm, size(x128), least(32))
 	PermQ      = form("vpermq", VEX, p66, M0F3A, 0x00, RM, "vv", imm, vw1, least(32))
 	PermD      = form("vpermd", both, p66, M0F38, 0x36, RVM, "vvv", b4, least(32))
+	PermB      = form("vpermb", EVEX, p66, M0F38, 0x8D, RVM, "vvv", with(VBMI))
+	ShufB      = form("vpshufb", both, p66, M0F38, 0x00, RVM, "vvv")
 	PermVarQ   = form("vpermq", EVEX, p66, M0F38, 0x36, RVM, "vvv", b8, w1, least(32))
 	BlendD     = form("vpblendd", VEX, p66, M0F3A, 0x02, RVM, "vvv", imm)
 	PackUSDW   = form("vpackusdw", VEX, p66, M0F38, 0x2B, RVM, "vvv")

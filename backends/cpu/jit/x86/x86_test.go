@@ -23,7 +23,7 @@ type line struct {
 }
 
 // levels are those that code is made for, and some that lack one thing.
-var levels = []Features{0, AVX512, AVX512 | VNNI, AVX512 | BF16, AVX512 | VNNI | BF16, AVX512 | VNNI | BF16 | AMX, AMX, VNNI | BF16 | AMX}
+var levels = []Features{0, AVX512, AVX512 | VNNI, AVX512 | BF16, AVX512 | VNNI | BF16, AVX512 | VNNI | BF16 | AMX, AMX, VNNI | BF16 | AMX, AVX512 | VBMI, VBMI}
 
 // needs is what manuals say that an instruction needs beside AVX2.
 func needs(f *Form, evex bool) (n Features) {
@@ -35,6 +35,8 @@ func needs(f *Form, evex bool) (n Features) {
 		n |= VNNI
 	case strings.Contains(f.Name, "bf16") && f.Name[0] == 'v':
 		n |= BF16
+	case f.Name == "vpermb":
+		n |= VBMI
 	case f.Name[0] == 't':
 		n |= AMX
 	}
