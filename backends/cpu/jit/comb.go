@@ -165,9 +165,11 @@ func (c *comber) take(to unsafe.Pointer, from uintptr, count, n, step int64) {
 			beside = min(count, (over+abs(step)-1)/abs(step))
 		}
 	}
-	if step >= 0 {
+	if step >= 0 && count > beside {
 		c.run(to, from, count-beside, toStep, step)
-		to, from = unsafe.Add(to, (count-beside)*toStep), from+uintptr((count-beside)*step)
+		if beside > 0 { // else what is behind may be nothing that a pointer may be to
+			to, from = unsafe.Add(to, (count-beside)*toStep), from+uintptr((count-beside)*step)
+		}
 	}
 	if beside > 0 {
 		length, first := (beside-1)*abs(step)+c.span, from
@@ -177,7 +179,7 @@ func (c *comber) take(to unsafe.Pointer, from uintptr, count, n, step int64) {
 		copy(c.aside[:], unsafe.Slice((*byte)(hostmem.Pointer(first)), length))
 		c.run(to, uintptr(unsafe.Pointer(&c.aside))+from-first, beside, toStep, step)
 	}
-	if step < 0 {
+	if step < 0 && count > beside {
 		c.run(unsafe.Add(to, beside*toStep), from+uintptr(beside*step), count-beside, toStep, step)
 	}
 }
