@@ -4,6 +4,15 @@
 // processor's cache what it worked on before. The caller always takes part, and
 // waits at the end only for workers that have begun: a pool that is busy
 // elsewhere, or whose threads the system does not wake, costs nothing but help.
+//
+// A job is closed and nobody's; begin opens it to so many workers and shows it. A worker enters by
+// an addition to its state, within some 100 ns of its first chunk: all it does before, it does
+// without the job. Whoever leaves first closes it, or else the caller, when it finds no chunk; from
+// then on who adds itself sees that it came too late, and takes itself off without a look at the
+// rest of the job. So a job may serve another launch as soon as those that did enter have left,
+// and the caller waits for no others. A worker that the system puts aside in the midst of a chunk
+// is waited for: nobody else can know what it has written. So workers that wake beside their
+// caller, on its processor, first go to another.
 package workers
 
 import (
@@ -167,13 +176,17 @@ type Pool struct {
 	jobs [8]atomic.Pointer[Job]
 	_    [64]byte
 
+	// These are seldom written to, too.
 	threads    atomic.Int32
 	started    atomic.Int32
 	asleep     atomic.Int32
-	wanted     atomic.Int32 // by the jobs that are open
-	short      atomic.Int64 // when somebody did alone what others could have shared
 	processors atomic.Int32 // of Go's, when somebody looked last
+	caller     atomic.Int32 // the processor that the last launch's caller was on
 	bed        *bed
+	_          [64]byte
+
+	wanted atomic.Int32 // by the jobs that are open
+	short  atomic.Int64 // when somebody did alone what others could have shared
 
 	mu     sync.Mutex
 	free   []*Job
@@ -187,6 +200,7 @@ const maxThreads = backends.MaxThreads
 // Workers start when they are first needed.
 func New(threads int) *Pool {
 	p := &Pool{bed: newBed()}
+	p.caller.Store(-1)
 	p.SetThreads(threads)
 	return p
 }
@@ -252,6 +266,9 @@ func (p *Pool) begin(chunks int, t Task) *Job {
 	helpers := min(p.Threads(), chunks) - 1
 	if p.closed {
 		helpers = 0
+	}
+	if at := processor(); helpers > 0 && at != p.caller.Load() {
+		p.caller.Store(at)
 	}
 	for int(p.started.Load()) < helpers {
 		go p.serve(int(p.started.Add(1)))
@@ -394,20 +411,30 @@ var epoch = time.Now()
 // begins with.
 func (p *Pool) serve(number int) {
 	var j *Job
+	var beside, moved bool
 	find := func() bool {
+		if beside = !moved && p.beside(); beside {
+			return true
+		}
 		j = p.find()
 		return j != nil
 	}
 	for yielded := time.Now(); ; {
 		if time.Since(yielded) > yields {
 			runtime.Gosched()
-			yielded = time.Now()
+			yielded, moved = time.Now(), false
 		}
 		// One of Go's processors is for the caller.
 		if p.started.Load()-p.asleep.Load() < p.processors.Load() && p.until(find) || find() {
-			j.help(number)
+			if beside { // where there is no other processor, or another caller is, it helps nevertheless
+				aside(p.caller.Load())
+				moved = true
+			} else {
+				j.help(number)
+			}
 			continue
 		}
+		moved = false
 		job, quit := p.rest()
 		if quit {
 			return
@@ -416,6 +443,14 @@ func (p *Pool) serve(number int) {
 			job.help(number)
 		}
 	}
+}
+
+// beside reports whether a worker is on the caller's processor. What it does there keeps the caller
+// from its own part, and what it has begun when the system goes back to the caller, the caller
+// waits for. To look about keeps the caller from whatever comes between two launches.
+func (p *Pool) beside() bool {
+	here := processor()
+	return here >= 0 && here == p.caller.Load()
 }
 
 // rest lets a worker sleep until it is woken, unless there is a job by then: what was shown

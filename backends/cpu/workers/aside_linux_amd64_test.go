@@ -1,0 +1,181 @@
+package workers
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// set says where a thread may be, 0 for this one.
+func (m *mask) set(t *testing.T, thread int) {
+	t.Helper()
+	if _, _, e := syscall.RawSyscall(unix.SYS_SCHED_SETAFFINITY, uintptr(thread), unsafe.Sizeof(*m), uintptr(unsafe.Pointer(m))); e != 0 && e != syscall.ESRCH {
+		t.Fatal(e)
+	}
+}
+
+// only is one processor of those where this thread may be.
+func (m *mask) only() (one mask) {
+	for i, w := range m {
+		if w != 0 {
+			one[i] = w & -w
+			break
+		}
+	}
+	return one
+}
+
+// TestAside: a thread leaves the processor it is on, and no other, and may be thereafter where it
+// might; where it has no other, it stays.
+func TestAside(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var may mask
+	if may.get() == 0 {
+		t.Skip("nobody tells where threads may be")
+	}
+	one := may.only()
+	if one == may {
+		t.Skip("there is one processor")
+	}
+	same := func(want mask) {
+		t.Helper()
+		var now mask
+		if now.get(); now != want {
+			t.Fatalf("the thread may be at %x; expected %x", now, want)
+		}
+	}
+	left := 0
+	for range 50 {
+		one.set(t, 0)
+		from := processor()
+		if aside(from); processor() != from {
+			t.Fatal("a thread went where it may not be")
+		}
+		same(one)
+		may.set(t, 0) // it stays where it is
+		aside(-1)
+		if here := processor(); here == from {
+			if aside(from); processor() != from {
+				left++
+			}
+		}
+		same(may)
+	}
+	if left == 0 { // the system may have it come back
+		t.Error("no thread went aside")
+	}
+	other := may // somebody says meanwhile where it may be: that holds
+	other.giveBack(&one, unsafe.Sizeof(one))
+	same(one)
+	other.giveBack(&may, unsafe.Sizeof(one))
+	same(one)
+	may.set(t, 0)
+}
+
+// threads calls f with each thread of the process.
+func threads(t *testing.T, f func(thread int)) {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, d := range all {
+		if n, err := strconv.Atoi(d.Name()); err == nil {
+			f(n)
+		}
+	}
+}
+
+// mayBe has all threads of the process be where they may, once none goes aside any more.
+func mayBe(t *testing.T, want mask) {
+	t.Helper()
+	threads(t, func(n int) {
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+			var now mask
+			_, _, e := syscall.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(n), unsafe.Sizeof(now), uintptr(unsafe.Pointer(&now)))
+			if e != 0 || now == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("thread %d may be at %x; expected %x", n, now, want)
+				return
+			}
+		}
+	})
+}
+
+// TestOneProcessor has all threads on one processor: workers are beside their caller whatever
+// they do, and help nevertheless. Thereafter all may be where they might.
+func TestOneProcessor(t *testing.T) {
+	var may mask
+	if may.get() == 0 {
+		t.Skip("nobody tells where threads may be")
+	}
+	one := may.only()
+	defer threads(t, func(n int) { may.set(t, n) })
+	threads(t, func(n int) { one.set(t, n) })
+	p := New(3)
+	defer p.Close()
+	for i := range 30 {
+		time.Sleep(time.Duration(i%3) * time.Millisecond)
+		var here atomic.Int32
+		all := make(chan struct{})
+		c := newCounter(3)
+		c.work = func(int) {
+			if here.Add(1) == 3 {
+				close(all)
+			}
+			<-all
+		}
+		p.Run(3, c)
+		c.check(t)
+	}
+	mayBe(t, one)
+}
+
+// TestWorkersGoAside: a worker that is beside its caller leaves, before the launch and while it
+// looks for one, and takes part.
+func TestWorkersGoAside(t *testing.T) {
+	var may mask
+	if may.get() == 0 || may == may.only() {
+		t.Skip("there is one processor")
+	}
+	p := New(2)
+	defer p.Close()
+	var worker atomic.Int32
+	beside := 0
+	for i := range 300 {
+		time.Sleep(time.Duration(i%2) * 200 * time.Microsecond)
+		both := make(chan struct{})
+		var here atomic.Int32
+		c := newCounter(2)
+		me := goroutine()
+		c.work = func(int) {
+			if goroutine() != me {
+				worker.Store(processor())
+			}
+			if here.Add(1) == 2 {
+				close(both)
+			}
+			<-both
+		}
+		p.caller.Store(worker.Load()) // for the worker that looks about
+		p.Run(2, c)
+		c.check(t)
+		if worker.Load() == p.caller.Load() {
+			beside++
+		}
+	}
+	if beside > 200 { // a caller that the system moves meanwhile may come beside its worker
+		t.Errorf("%d of 300 times the worker was beside its caller", beside)
+	}
+	mayBe(t, may)
+}
