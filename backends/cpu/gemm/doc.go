@@ -84,13 +84,13 @@
 // can be loaded as it lies is packed by its first panel, which stores each row of a tile that it loads, and
 // a panel of columns by its first tile.
 //
-// Threads share packed blocks of B, of which each chunk is packed in pieces by those that need it
-// (shape.go): each begins with its own stretch of tasks, rows by columns, and, done, helps with
-// what is left of another's. So a thread that comes late, or shares its core, holds up none
-// (docs/RATIONALE.md). Within a task a chunk meets all rows before the next, so that it stays in
-// the L2. Two threads have a band of rows each rather than columns where B is small and they would meet
-// at a border in each row. Small products are cut so that all threads have as much to do, and their tasks may each
-// pack their own; of a B of more than 160 MB the columns behind come later.
+// Threads share packed blocks of B where a product is large, of which each chunk is packed in pieces by those
+// that need it (shape.go). Of a small one, or where B is small for the rows of the result, each packs what its tasks
+// need by itself, once, and threads have all columns of a band of rows, one or a few of them: two that meet at a border of
+// columns write to the same lines in each row, which costs more. Each begins with its own stretch of tasks and, done,
+// helps with what is left of another's. So a thread that comes late, or shares its core, holds up none
+// (docs/RATIONALE.md). Within a task a chunk that is shared meets all rows before the next, so that it stays in
+// the L2. Of a B of more than 160 MB the columns behind come later.
 //
 // Panels of one short tile are done many in a call, which goes from tile to tile downwards.
 //
