@@ -44,7 +44,7 @@ func (p *product) plan(i0, i1, j0, j1 int64, block *packed) plan {
 	if n := ceil(wide, h.perBlock) * h.chunks; h.packB && !h.held && n*h.bBlock <= maxKept && within(maxKeptA) < h.panels {
 		h.keeps, h.packedBlocks, h.together = true, n, within(maxKeptA)
 	}
-	if (h.held || !h.packB) && wide <= h.perBlock && !shared {
+	if (h.held || !h.packB) && wide <= h.perBlock && !shared && (block == nil || h.chunks*h.bBlock <= maxHeld) {
 		h.together = 1 // all of k for a panel, so that memory is read in a row
 		if h.via {
 			h.together = min(h.panels, square(p.t)) // in squares
