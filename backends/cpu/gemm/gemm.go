@@ -108,6 +108,9 @@ type launch struct {
 // vectorNanoseconds is what a product of two vectors takes, in about.
 const vectorNanoseconds = 0.2
 
+// storeNanoseconds is what a byte of the result takes to be written.
+const storeNanoseconds = 0.03
+
 // tasksOfThread is how many tasks there are for each thread, where more of them
 // make no more work: another thread is there after some 50 µs.
 const tasksOfThread = 4
@@ -204,7 +207,7 @@ func (p *product) nanoseconds(k int64) float64 {
 	if p.unit != noMultiplier {
 		return p.unitNanoseconds(k)
 	}
-	return p.tileNanoseconds(p.m, p.n) * float64(min(p.k, k)+8) / float64(p.k+8)
+	return p.tileNanoseconds(p.m, p.n)*float64(min(p.k, k)+8)/float64(p.k+8) + storeNanoseconds*float64(p.m*p.n*p.out.size)
 }
 
 // tileNanoseconds estimates how long so many rows and columns take.
