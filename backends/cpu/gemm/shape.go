@@ -268,7 +268,8 @@ type cutOf struct {
 func (r *launch) apart(h *shape, threads, panel, unit int64) bool {
 	p := &r.first
 	found := cut{min(p.n, h.perBlock), max(p.m/(threads*tasksOfSharer)/panel, 1) * panel, threads}
-	if p.tileNanoseconds(p.m, p.n) < float64(threads)*longShare {
+	few := p.m*p.k*p.t.size() <= maxFewA // whoever has columns has them with all rows
+	if few || p.tileNanoseconds(p.m, p.n) < float64(threads)*longShare {
 		sizes := [...]int64{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.crs, p.ccs, threads}
 		byColumns := p.byColumns()
 		if r.before.sizes != sizes || r.before.byColumns != byColumns {
