@@ -187,6 +187,9 @@ func (r *launch) divide(threads int, chunk float64) int64 {
 		columns := p.n >= n*4*lanes // for each, who packs its own of B
 		switch {
 		case shares && r.share(n, want):
+		case matrices == 1 && !byRows && p.m > panel && !packs && !p.isWidened() && each < float64(n)*longShare:
+			h := p.shape(p.m, p.n)
+			r.cut(r.soonest(&h, n, p.unitOfRows()))
 		case byRows || p.m > panel && !packs && !(columns && p.m < n*panel): // whoever comes late does less
 			rows := ceil(p.m, min(want, int64(threads)*tasksOfThread))
 			r.high = max(1, (rows+panel/2)/panel) * panel

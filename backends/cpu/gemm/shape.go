@@ -96,6 +96,14 @@ func (p *product) leaves() bool {
 	return p.ccs != p.out.size || p.out.wide != asNumber
 }
 
+// unitOfRows is what rows of tasks have multiples of: where sums leave, whole squares.
+func (p *product) unitOfRows() int64 {
+	if p.leaves() && !p.byColumns() {
+		return square(p.t)
+	}
+	return 1
+}
+
 // packed is a block of B that is packed once for many tasks. Threads that share it pack each chunk of k in pieces, of
 // so many steps of k, whoever needs it while some are left; or each thread has all of it in memory of its own.
 type packed struct {
@@ -167,9 +175,8 @@ func (r *launch) share(threads, want int64) bool {
 		r.later, p.n = p.n-n, n
 		h = p.shape(p.m, p.n)
 	}
-	unit, panel := int64(1), h.rows
-	if p.leaves() && !p.byColumns() { // in whole squares, several of which make a panel
-		unit = square(p.t)
+	unit, panel := p.unitOfRows(), h.rows
+	if unit > 1 { // several of which make a panel
 		panel = 3 * unit
 	}
 	if r.apart(&h, threads, panel, unit) {
@@ -270,20 +277,21 @@ func (r *launch) apart(h *shape, threads, panel, unit int64) bool {
 	found := cut{min(p.n, h.perBlock), max(p.m/(threads*tasksOfSharer)/panel, 1) * panel, threads}
 	few := p.m*p.k*p.t.size() <= maxFewA // whoever has columns has them with all rows
 	if few || p.tileNanoseconds(p.m, p.n) < float64(threads)*longShare {
-		sizes := [...]int64{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.crs, p.ccs, threads}
-		byColumns := p.byColumns()
-		if r.before.sizes != sizes || r.before.byColumns != byColumns {
-			r.before = cutOf{sizes, byColumns, r.soonest(h, threads, unit)}
-		}
-		found = r.before.cut
+		found = r.soonest(h, threads, unit)
 	} else if packs := float64(p.n*p.k*p.t.size()) * p.packNanoseconds(); p.ccs != p.out.size || packs > borderNanoseconds*float64(p.m) || p.m < threads*panel {
 		return false
 	}
-	r.wide, r.high = found.wide, found.high
-	r.across, r.down = ceil(p.n, r.wide), ceil(p.m, r.high)
-	r.bands = min(found.bands, r.down)
+	r.cut(found)
 	r.blocks(p.heldShape(r.high, r.wide))
 	return true
+}
+
+// cut has tasks be as c says.
+func (r *launch) cut(c cut) {
+	p := &r.first
+	r.wide, r.high = c.wide, c.high
+	r.across, r.down = ceil(p.n, r.wide), ceil(p.m, r.high)
+	r.bands = min(c.bands, r.down)
 }
 
 // packNanoseconds is what a byte of B takes that is packed.
@@ -296,10 +304,22 @@ func (p *product) packNanoseconds() float64 {
 
 // soonest finds the columns and rows of tasks, and the bands, with which so many threads are done soonest: where there
 // are few tasks, all threads have as much to do only if it is not cut into what would be best for each.
-func (r *launch) soonest(h *shape, threads, unit int64) (found cut) {
+func (r *launch) soonest(h *shape, threads, unit int64) cut {
 	p := &r.first
+	sizes := [...]int64{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.crs, p.ccs, threads}
+	byColumns := p.byColumns()
+	if r.before.sizes != sizes || r.before.byColumns != byColumns {
+		r.before = cutOf{sizes, byColumns, p.soonest(h, threads, unit)}
+	}
+	return r.before.cut
+}
+
+func (p *product) soonest(h *shape, threads, unit int64) (found cut) {
 	lanes := h.across / h.width
-	most, pack, best := max(h.perBlock, h.across), p.packNanoseconds()*float64(p.k*p.t.size()), math.Inf(1)
+	most, pack, best := max(h.perBlock, h.across), 0., math.Inf(1)
+	if h.packB {
+		pack = p.packNanoseconds() * float64(p.k*p.t.size())
+	}
 	for parts := ceil(p.n, most); ; parts += (parts + 3) / 4 {
 		wide := ceil(ceil(p.n, parts), lanes) * lanes
 		across := ceil(p.n, wide)
