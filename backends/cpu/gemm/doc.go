@@ -92,7 +92,8 @@
 // (docs/RATIONALE.md). Within a task a chunk that is shared meets all rows before the next, so that it stays in
 // the L2. Of a B of more than 160 MB the columns behind come later.
 //
-// Panels of one short tile are done many in a call, which goes from tile to tile downwards.
+// Short panels are done many in a call, which goes from tile to tile downwards, and then the next tiles to the right:
+// 1,000 rows by 24 columns and 20 steps took twice as long by calls for each panel.
 //
 // B is used in place where it is small or one panel sees it; it has to be packed
 // where its rows are what lies apart. A is used in place but where its rows, or its

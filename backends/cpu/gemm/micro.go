@@ -66,6 +66,7 @@ type args struct {
 	dNext          uintptr // of t, s, d and c: bytes from tile to tile
 	tiles          int64
 	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
+	words          uint64    // … of AVX2, how many of 32 bits it has
 	next           [2]ahead  // of far: what is fetched meanwhile
 	ahead          uintptr   // of rowwise, if far: how far behind A what is fetched begins; of streams, and of tiles that pack: how far ahead of B
 	src, dst       uintptr   // of copy.go's
@@ -87,14 +88,14 @@ const (
 
 // forms names the instructions for numbers of a type.
 type forms struct {
-	bcast, load, store, maskLoad, maskStore, add, mul, fma *x86.Form
+	bcast, load, store, maskLoad, add, mul, fma *x86.Form
 }
 
 var formsOf = [numbers]forms{
-	f32: {x86.BcastSS, x86.MovUPS, x86.StoreUPS, x86.MaskLoadD, x86.MaskStoreD, x86.AddPS, x86.MulPS, x86.FMA231PS},
-	f64: {x86.BcastQ, x86.LoadUPD, x86.StoreUPD, x86.MaskLoadQ, x86.MaskStoreQ, x86.AddPD, x86.MulPD, x86.FMA231PD},
-	i32: {x86.BcastD, x86.MovUPS, x86.StoreUPS, x86.MaskLoadD, x86.MaskStoreD, x86.AddD, x86.MulLD, nil},
-	i64: {x86.BcastQ, x86.LoadUPD, x86.StoreUPD, x86.MaskLoadQ, x86.MaskStoreQ, x86.AddQ, x86.MulLQ, nil},
+	f32: {x86.BcastSS, x86.MovUPS, x86.StoreUPS, x86.MaskLoadD, x86.AddPS, x86.MulPS, x86.FMA231PS},
+	f64: {x86.BcastQ, x86.LoadUPD, x86.StoreUPD, x86.MaskLoadQ, x86.AddPD, x86.MulPD, x86.FMA231PD},
+	i32: {x86.BcastD, x86.MovUPS, x86.StoreUPS, x86.MaskLoadD, x86.AddD, x86.MulLD, nil},
+	i64: {x86.BcastQ, x86.LoadUPD, x86.StoreUPD, x86.MaskLoadQ, x86.AddQ, x86.MulLQ, nil},
 }
 
 // Fixed registers. RDI has args; rows of A that lie side by side are reached from
@@ -166,6 +167,7 @@ var (
 	argAlpha   = at(unsafe.Offsetof(shapeOfArgs.alpha))
 	argBeta    = at(unsafe.Offsetof(shapeOfArgs.beta))
 	argMask    = at(unsafe.Offsetof(shapeOfArgs.mask))
+	argWords   = at(unsafe.Offsetof(shapeOfArgs.words))
 	argSrc     = at(unsafe.Offsetof(shapeOfArgs.src))
 	argSrcNx   = at(unsafe.Offsetof(shapeOfArgs.srcNext))
 	argDst     = at(unsafe.Offsetof(shapeOfArgs.dst))
@@ -208,14 +210,11 @@ func (g *maker) load(d x86.Reg, m x86.Mem, masked bool) {
 }
 
 func (g *maker) store(m x86.Mem, s x86.Reg, masked bool) {
-	switch {
-	case !masked:
-		g.Emit(g.f.store, x86.Inst{VL: g.m.bytes, D: s, IsMem: true, Mem: m})
-	case g.m.evex:
-		g.Emit(g.f.store, x86.Inst{VL: g.m.bytes, D: s, IsMem: true, Mem: m, K: 1})
-	default:
-		g.Emit(g.f.maskStore, x86.Inst{VL: g.m.bytes, D: s, A: g.maskReg(), IsMem: true, Mem: m})
+	in := x86.Inst{VL: g.m.bytes, D: s, IsMem: true, Mem: m}
+	if masked { // of AVX-512 alone: storeParts
+		in.K = 1
 	}
+	g.Emit(g.f.store, in)
 }
 
 func (g *maker) broadcast(d x86.Reg, m x86.Mem) {
@@ -536,7 +535,55 @@ func (g *maker) follow(sums []x86.Reg, value, beta x86.Reg, each eachSum) {
 		g.op(g.f.add, sum, value, sum)
 	})
 	g.Bind(store)
+	if g.s.mask && !g.m.evex {
+		g.storeParts(each)
+		return
+	}
 	each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.store(m, sum, masked) })
+}
+
+// storeParts stores the sums where AVX2 has masks: those that are whole, then four words, two and one of the last vector of
+// each row, as many as it has. AMD's processors before those with AVX-512 take 18 and more operations for a store with a mask.
+func (g *maker) storeParts(each eachSum) {
+	each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) {
+		if !masked {
+			g.store(m, sum, false)
+		}
+	})
+	const done = x86.RCX // bytes of the last vector
+	g.MovImm(done, 0)
+	for _, part := range []struct {
+		words int32
+		store func(m x86.Mem, sum x86.Reg) // and has what follows begin the register
+	}{
+		{4, func(m x86.Mem, sum x86.Reg) {
+			g.Emit(x86.StoreUPS, x86.Inst{VL: 16, D: sum, IsMem: true, Mem: m})
+			g.Emit(x86.Extract128, x86.Inst{VL: 32, D: sum, B: sum, Imm: 1})
+		}},
+		{2, func(m x86.Mem, sum x86.Reg) {
+			g.Emit(x86.StoreQ, x86.Inst{VL: 16, D: sum, IsMem: true, Mem: m})
+			g.Emit(x86.AlignB, x86.Inst{VL: 16, D: sum, A: sum, B: sum, Imm: 8})
+		}},
+		{1, func(m x86.Mem, sum x86.Reg) {
+			g.Emit(x86.MovDTo, x86.Inst{VL: 16, D: sum, IsMem: true, Mem: m})
+		}},
+	} {
+		if int64(part.words) < g.s.t.size()/4 || int(part.words) >= g.m.bytes/4 {
+			continue
+		}
+		none := g.NewLabel()
+		g.Load(x86.W64, x86.RAX, argWords)
+		g.OpImm(x86.AND, x86.W32, x86.RAX, part.words)
+		g.Jcc(x86.E, none)
+		each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) {
+			if masked {
+				m.Index, m.Scale = done, 1
+				part.store(m, sum)
+			}
+		})
+		g.OpImm(x86.ADD, x86.W64, done, 4*part.words)
+		g.Bind(none)
+	}
 }
 
 // factors fetches where the tile's A and B are, and moves both on already, so that the next

@@ -50,8 +50,12 @@ func (p *product) plan(i0, i1, j0, j1 int64, block *packed) plan {
 			h.together = min(h.panels, square(p.t)) // in squares
 		}
 	}
-	if ns := p.tileNanoseconds(h.rows, wide); ns < tallNanoseconds && h.chunks == 1 && !h.packA && wide <= h.across {
+	several := wide > h.across // tiles side by side, each of which meets the lines of the result: from memory whole rows come faster
+	if ns := p.tileNanoseconds(h.rows, wide); ns < tallNanoseconds && h.chunks == 1 && !h.packA && (!several || wide <= h.perBlock && p.m*p.n*h.size <= tallResult) {
 		h.tall = int64(runNanoseconds / ns)
+		if several {
+			h.tall = min(h.tall, max(1, tallBytes/(h.rows*wide*h.size)))
+		}
 		if h.via { // sums that are near when they are delivered
 			h.tall = min(h.tall, max(square(p.t), tallSums/(h.rows*h.sumStep)))
 		}
@@ -216,7 +220,18 @@ func (w *worker) panels(h *plan, s *step) bool {
 			if h.byColumns {
 				next = h.rows * h.size
 			}
-			w.down(t, s.jEnd-s.jc, packed, done, h.rows*p.ars, next)
+			a, b, bNext := w.a, w.b, w.bNext
+			for j := int64(0); j < s.jEnd-s.jc; j += h.across {
+				right := func(x place) place {
+					if h.byColumns {
+						return place{x.addr + uintptr(j*x.step), x.step}
+					}
+					return place{x.addr + uintptr(j*h.size), x.step}
+				}
+				w.follow(s.p0 == 0, s.p0+chunk >= p.k, right(at), right(to), right(was))
+				w.a, w.b = a, b+uintptr(j/h.across)*bNext
+				w.down(t, min(h.across, s.jEnd-s.jc-j), packed, done, h.rows*p.ars, next)
+			}
 			continue
 		}
 		done = 1

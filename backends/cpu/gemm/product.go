@@ -34,9 +34,11 @@ const (
 	deepPanels = 7
 	// Rows of B that are fetched ahead of those that the first panel packs.
 	packAhead = 16
-	// How long a panel's tile takes at most for many to be done in a call.
+	// How long a panel takes at most for many to be done in a call.
 	tallNanoseconds = 1000
 	tallSums        = 16 << 10
+	tallBytes       = 256 << 10 // of the result in a call, where several tiles are side by side …
+	tallResult      = 2 << 20   // … and of all of it at most
 )
 
 // product is C = alpha · A · B + beta · C, of matrices of any strides.
@@ -316,6 +318,7 @@ func (w *worker) setMask(n int64) bool {
 
 // setWords sets so many words of AVX2's mask.
 func (w *worker) setWords(n int64) {
+	w.words = uint64(n)
 	for i := range w.mask {
 		w.mask[i] = 0
 		if int64(i) < n {
