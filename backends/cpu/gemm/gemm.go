@@ -109,7 +109,7 @@ type launch struct {
 const vectorNanoseconds = 0.2
 
 // storeNanoseconds is what a byte of the result takes to be written.
-const storeNanoseconds = 0.03
+const storeNanoseconds = 0.02
 
 // tasksOfThread is how many tasks there are for each thread, where more of them
 // make no more work: another thread is there after some 50 µs.
