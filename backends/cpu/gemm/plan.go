@@ -50,8 +50,12 @@ func (p *product) plan(i0, i1, j0, j1 int64, block *packed) plan {
 			h.together = min(h.panels, square(p.t)) // in squares
 		}
 	}
-	several := wide > h.across // tiles side by side, each of which meets the lines of the result: from memory whole rows come faster
-	if ns := p.tileNanoseconds(h.rows, wide); ns < tallNanoseconds && h.chunks == 1 && !h.packA && (!several || wide <= h.perBlock && p.m*p.n*h.size <= tallResult) {
+	// Several tiles side by side each meet the lines of the result: from memory whole rows come faster.
+	several, near := wide > h.across, int64(tallResult)
+	if p.lib.m.evex { // whose L2 is larger
+		near *= 4
+	}
+	if ns := p.tileNanoseconds(h.rows, wide); ns < tallNanoseconds && h.chunks == 1 && !h.packA && (!several || wide <= h.perBlock && p.m*p.n*h.size <= near) {
 		h.tall = int64(runNanoseconds / ns)
 		if several {
 			h.tall = min(h.tall, max(1, tallBytes/(h.rows*wide*h.size)))
