@@ -2,20 +2,22 @@
 
     ./build.sh bench products            writes benchmarks/results/products.json and products.md, in some 10 minutes
     ./build.sh bench products [--threads 1 2] [--types f32 f64 bf16 i8] [--only squares layers thin small random]
-                              [--random 300] [--seed 8] [--seconds 0.4] [--shape M,N,K[,NT]]
-                                       a part of it; with --only or --shape nothing is written
+                              [--random 300] [--seed 8] [--seconds 0.4] [--shape M,N,K[,NT]] [--peers torch numpy]
+                                       a part of it; with --only or --shape nothing is written, but by
+                              [--record NAME]
+                                       products-NAME.json and .md, the record of another machine
 
 All three compute the same product of the same arrays into an array that is there, by turns, in rounds of some
 milliseconds, until a shape has had its seconds. A library's time is that of its best round: the machine may be shared,
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
-time that passes; then each round begins with a rest, until the threads of the libraries before have stopped looking for
-work, and with calls that do not count, for two milliseconds, until its own are awake. A figure is a peer's time in
-ours: above 1 Hologram is faster. Each number of threads has a process of its own, bound to as many processors: those of
-a virtual machine differ by half at a time, and a library whose threads move has the mean of them. The random shapes are
-the same in every run: every other one has sizes spread evenly over 1 … 2,048, the rest over their logarithms; A and B
-are stored as they stand or transposed. Two types have to be asked for and have no figures of numpy: bf16, which it does
-not know, of torch's tensors on both sides, and i8, whose products are i32, which numpy multiplies element by element;
-torch's are then ``torch._int_mm``, into a tensor of its own.
+time that passes; then a library whose peer was before it rests first, until the peer's threads have stopped looking for
+work, and begins with calls that do not count, for two milliseconds, until its own are awake. A figure is a peer's time
+in ours: above 1 Hologram is faster. Each number of threads has a process of its own, bound to as many processors: those
+of a virtual machine differ by half at a time, and a library whose threads move has the mean of them. The random shapes
+are the same in every run: every other one has sizes spread evenly over 1 … 2,048, the rest over their logarithms; A and
+B are stored as they stand or transposed. Two types have to be asked for and have no figures of numpy: bf16, which it
+does not know, of torch's tensors on both sides, and i8, whose products are i32, which numpy multiplies element by
+element; torch's are then ``torch._int_mm``, into a tensor of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HOLO
 KINDS = ("squares", "layers", "thin", "small", "random")
 LEAST_ROUNDS = 3
 ROUND_SECONDS = 0.003
-REST_SECONDS = 0.04  # torch's threads look for work for some 15 ms
+REST_SECONDS = 0.08  # torch's threads look for work for some 15 ms, on some machines for 50
 WAKE_SECONDS = 0.002
 OPENBLAS_TIMEOUT = "20"  # numpy's for 2^26 cycles and more, if they are not told another power of two
 
@@ -138,10 +140,11 @@ def calls(case: Case, dtype: str) -> dict[str, Callable[[], Any]]:
     return found
 
 
-def measure(case: Case, dtype: str, threads: int, budget: float) -> dict[str, Any]:
+def measure(case: Case, dtype: str, threads: int, budget: float, peers: list[str]) -> dict[str, Any]:
     """The seconds of a call by each library, in its best round."""
     clock = time.process_time if threads == 1 else time.perf_counter
     found = integer_calls(case) if dtype == "i8" else calls(case, dtype)
+    found = {name: call for name, call in found.items() if name == "hologram" or name in peers}
 
     def spent(call: Callable[[], Any], times: int) -> float:
         start = clock()
@@ -153,12 +156,14 @@ def measure(case: Case, dtype: str, threads: int, budget: float) -> dict[str, An
     for name, call in found.items():
         once = min(spent(call, 1) for _ in range(3))
         times[name] = max(1, min(5000, int(ROUND_SECONDS / max(once, 1e-7))))
-    best = dict.fromkeys(found, math.inf)
+    best, before = dict.fromkeys(found, math.inf), ""
     rounds, end = 0, time.perf_counter() + budget
     while rounds < LEAST_ROUNDS or time.perf_counter() < end:
         for name, call in found.items():
             if threads > 1:
-                time.sleep(REST_SECONDS)
+                if before != "hologram":
+                    time.sleep(REST_SECONDS)
+                before = name
                 awake = time.perf_counter() + WAKE_SECONDS
                 call()
                 while time.perf_counter() < awake:
@@ -190,7 +195,8 @@ def work(args: argparse.Namespace) -> None:
     for dtype in args.types:
         for case in given or shapes(args.only or list(KINDS), args.random, args.seed):
             row = {"case": case, "type": dtype, "threads": threads}
-            row.update(measure(case, dtype.replace("f32", "f4").replace("f64", "f8"), threads, args.seconds))
+            kind = {"f32": "f4", "f64": "f8"}.get(dtype, dtype)
+            row.update(measure(case, kind, threads, args.seconds, args.peers))
             print(json.dumps(row), flush=True)
 
 
@@ -211,8 +217,8 @@ def text(row: dict[str, Any]) -> str:
     flops = {name: 2e-9 * m * n * k / t for name, t in row["seconds"].items()}
     us = row["seconds"]["hologram"] * 1e6
     figures = [f"{flops[name]:.1f}" if name in flops else "–" for name in ("hologram", *PEERS)]
-    ratios = [f"{r:.2f}" for r in speeds(row)]
-    ratios += ["–"] * (len(PEERS) - len(ratios))
+    ours = row["seconds"]["hologram"]
+    ratios = [f"{row['seconds'][peer] / ours:.2f}" if peer in flops else "–" for peer in PEERS]
     return f"| {' | '.join([row['case'].text, f'{us:.1f}', *figures, *ratios])} |"
 
 
@@ -220,7 +226,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
     """The figures of many shapes: geometric means, and the worst."""
     found = [speeds(row) for row in rows]
     parts = []
-    for i, peer in enumerate(PEERS[: len(found[0])]):
+    for i, peer in enumerate(peer for peer in PEERS if peer in rows[0]["seconds"]):
         ratios = sorted(s[i] for s in found)
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         below = sum(r < 0.85 for r in ratios)
@@ -271,6 +277,8 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=300, help="how many random shapes")
     parser.add_argument("--seed", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=0.4, help="for each shape")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--record", metavar="NAME", help="write it as products-NAME: another machine's record")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -294,14 +302,15 @@ def main() -> None:
     about.update(options=" ".join(sys.argv[1:]), cpus=os.cpu_count(), load=[before, load()])
     result = page(about, rows)
     print(result)
-    if args.only or args.shape:
+    if (args.only or args.shape) and not args.record:
         return None
+    record = f"products-{args.record}" if args.record else "products"
     RESULTS.mkdir(exist_ok=True)
     listed = [{**row, "case": row["case"].text} for row in rows]
     one_a_line = ",\n".join(json.dumps(row) for row in listed)
-    (RESULTS / "products.json").write_text(f'{{"machine": {json.dumps(about)},\n"rows": [\n{one_a_line}\n]}}\n')
-    (RESULTS / "products.md").write_text(result)
-    print(f"wrote {RESULTS / 'products.json'} and products.md")
+    (RESULTS / f"{record}.json").write_text(f'{{"machine": {json.dumps(about)},\n"rows": [\n{one_a_line}\n]}}\n')
+    (RESULTS / f"{record}.md").write_text(result)
+    print(f"wrote {RESULTS / record}.json and {record}.md")
     return None
 
 

@@ -34,6 +34,8 @@ const (
 	deepPanels = 7
 	// Rows of B that are fetched ahead of those that the first panel packs.
 	packAhead = 16
+	// Of f32 by AVX-512: from so many panels on B is packed though it could be used in place.
+	packPanels = 8
 	// How long a panel takes at most for many to be done in a call.
 	tallNanoseconds = 1000
 	tallSums        = 16 << 10
@@ -203,7 +205,8 @@ func (p *product) packsB(rows int64) bool {
 	}
 	panel := p.lib.m.tallest(p.t, int(min(ceil(p.n, int64(p.lib.m.lanes(p.t))), 2)))
 	near := rows <= 2*panel && p.n*p.k*size <= maxNear
-	return !p.isOuter() && rows > panel && !near && (min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
+	splits := p.lib.m.evex && p.t == f32 && rows >= packPanels*panel // each vector would be loaded from two lines, again and again
+	return !p.isOuter() && rows > panel && !near && (splits || min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
 }
 
 // block computes rows i0 … i1 and columns j0 … j1 of the result. B is packed as block says, also for other tasks, if
