@@ -325,11 +325,12 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 		p.b, p.bcs, p.brs = at, step, size
 	}
 	bytes := p.m * p.k * size
-	s := tile{t: p.t, far: (bytes > beyondL2 || p.aNext > 0) && p.ars-p.k*size < p.ars/8}
+	// What a processor of before AVX-512 fetches by itself of two groups' rows comes sooner than what it is told to.
+	s := tile{t: p.t, far: (bytes > beyondL2 || p.aNext > 0) && p.ars-p.k*size < p.ars/8 && p.lib.m.evex}
 	beside := groupsBeside(p.ars, side)
 	most := beside
 	switch {
-	case bytes >= beyondL3:
+	case bytes >= beyondL3 || bytes > beyondL2 && !p.lib.m.evex:
 		most = min(most, farGroups)
 	case bytes > beyondL2:
 		most = min(most, midGroups)
