@@ -38,9 +38,15 @@ func (w *worker) stream(p *product, i0, i1, j0, j1 int64) {
 	before := sums + uintptr(rows*step)
 	// From afar those rows are fetched that are read next: processors follow some rows by
 	// themselves, not many, and not far enough.
-	kind, atOnce := multiplies, int64(nearRows)
-	if p.k*p.n*size > farBytes {
-		kind, atOnce = streams, farRows
+	// Those with AVX2 alone do that sooner than they do what they are told.
+	kind, atOnce, far := multiplies, int64(nearRows), int64(farBytes)
+	if !m.evex {
+		far *= 2
+	}
+	if p.k*p.n*size > far {
+		if atOnce = farRows; m.evex {
+			kind = streams
+		}
 		if rows >= farTall {
 			atOnce *= 2
 		}
