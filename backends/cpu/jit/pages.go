@@ -33,8 +33,12 @@ const (
 )
 
 // asksPages reports whether a launch goes through so much memory, and does not compute for longer
-// than that takes: who waits for nothing has no time to ask.
+// than that takes: who waits for nothing has no time to ask. Processors with AVX2 alone ask for none: on
+// a Zen 1 sums of 2^20 f32 took 1.2 of the time with it, reading alone 2^23 of them 1.1.
 func (r *run) asksPages() bool {
+	if !r.k.t.evex {
+		return false
+	}
 	many := int64(manyPages)
 	if r.k.p.bytes {
 		many = farPages

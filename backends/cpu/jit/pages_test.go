@@ -91,7 +91,10 @@ func TestWhoAsksForPages(t *testing.T) {
 		}
 		r := k.takeRun()
 		require.True(t, r.prepare(l, minRow), name)
-		require.Equal(t, c.pages, r.asksPages(), name)
+		for _, level := range []Level{AVX2, AVX512} {
+			k.t = targetOf(level)
+			require.Equal(t, c.pages && level == AVX512, r.asksPages(), "%s, %v", name, level)
+		}
 		k.giveBack(r)
 	}
 }

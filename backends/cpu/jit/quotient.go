@@ -71,7 +71,7 @@ type divided struct {
 // for the group at hand. Of groups that code is written for together the first one's
 // serves all.
 func (g *gen) prepareDivisor(v *ir.Value) {
-	if !g.t.evex || !g.p.divisors[v] || !g.same(v) && g.shared[v.ID] == 0 {
+	if !g.t.evex && !v.Type.Integer() || !g.p.divisors[v] || !g.same(v) && g.shared[v.ID] == 0 {
 		return
 	}
 	u := g.u
