@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/contraction"
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/lookup"
@@ -32,6 +33,8 @@ type engine struct {
 	compile func(*work.Meter, *isa.Verified, *ir.Func) (program, error)
 	// library: it is for programs of the library alone.
 	library bool
+	// special: it is for programs of one kind, so that its no says nothing of others.
+	special bool
 }
 
 // program is what an engine makes of a function.
@@ -80,6 +83,25 @@ func compiler(l jit.Level) engine {
 			return nil, tooLarge()
 		}
 		k, err := jit.Compile(m, f, l, func() (jit.Program, error) { return strips.Compile(f) })
+		if err != nil {
+			return nil, err
+		}
+		return k, nil
+	}}
+}
+
+// contractions is the engine of programs with a matrix product among what other runs.
+func contractions(l jit.Level, other engine) engine {
+	return engine{name: other.name + "+" + contraction.Version, special: true, compile: func(m *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
+		k, err := contraction.Compile(m, f, l,
+			func(m *work.Meter, f *ir.Func) (contraction.Program, error) { return other.compile(m, v, f) },
+			func(m *work.Meter, f *ir.Func) (contraction.Program, error) {
+				p, err := compiler(l).compile(m, nil, f)
+				if errors.As(err, new(*backends.Unsupported)) {
+					p, err = portable.compile(m, nil, f)
+				}
+				return p, err
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -203,7 +225,7 @@ func NewWith(threads int, l jit.Level, u gemm.Units) (*Backend, error) {
 		if err := gemm.Available(u); err != nil {
 			return nil, err
 		}
-		b.engines = append(b.engines, products(l, u), lookups(compiler(l)), compiler(l))
+		b.engines = append(b.engines, products(l, u), lookups(compiler(l)), contractions(l, compiler(l)), compiler(l), contractions(l, portable))
 		b.how = "machine code for " + l.String()
 		if u != gemm.NoUnits {
 			b.how += " and " + u.String()
@@ -266,7 +288,7 @@ type device struct {
 }
 
 // Trim gives back what products keep from launch to launch, of all devices of the process.
-func (d *device) Trim() int64 { return gemm.Trim() }
+func (d *device) Trim() int64 { return gemm.Trim() + contraction.Trim() }
 
 func (d *device) Info() backends.Info { return d.backend.info() }
 
@@ -316,6 +338,9 @@ func Explain(m *work.Meter, f *ir.Func) (string, error) {
 		}
 		if !errors.As(err, new(*backends.Unsupported)) {
 			return "", err
+		}
+		if e.special {
+			continue
 		}
 		why += "; " + err.Error()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/contraction"
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/lookup"
@@ -97,7 +98,7 @@ func TestEngines(t *testing.T) {
 			require.Equal(t, runtime.GOARCH+" "+lookup.Version+" strips/1", infos[0].Codegen)
 			name = "strips/1"
 		} else {
-			require.Equal(t, fmt.Sprintf("%s %s/%v %s %s strips/1", runtime.GOARCH, gemm.Version, l, lookup.Version, name), infos[0].Codegen)
+			require.Equal(t, fmt.Sprintf("%s %s/%v %s %s+%s %[5]s strips/1+%[6]s strips/1", runtime.GOARCH, gemm.Version, l, lookup.Version, name, contraction.Version), infos[0].Codegen)
 		}
 		d, err := b.Open(0)
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/contraction"
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
 )
 
@@ -12,4 +13,12 @@ func EngineOf(k backends.Kernel) string { return k.(*kernel).engine }
 func Declined(k backends.Kernel) bool {
 	g, ok := k.(*kernel).program.(*gemm.Kernel)
 	return ok && g.Declined()
+}
+
+// Contracted tells how many launches of a user's product gemm did.
+func Contracted(k backends.Kernel) uint64 {
+	if c, ok := k.(*kernel).program.(*contraction.Kernel); ok {
+		return c.Used()
+	}
+	return 0
 }

@@ -93,6 +93,7 @@ type ready struct {
 	k    backends.Kernel
 	s    backends.Stream
 	srcs []int
+	f    *ir.Func
 }
 
 // newReady compiles v, with the canonical form's options; its kernel is the caller's to release.
@@ -106,7 +107,7 @@ func newReady(t testing.TB, b backends.Backend, v *isa.Verified, opts ...ir.Opti
 	require.NoError(t, err)
 	s, err := d.NewStream()
 	require.NoError(t, err)
-	return &ready{v, d, k, s, srcs}
+	return &ready{v, d, k, s, srcs, f}
 }
 
 // run launches it as run does, in memory that room makes.
@@ -134,6 +135,11 @@ func (m *ready) run(t testing.TB, room func(n int) []byte, sh shape, contents []
 			}
 		}
 		l.Slots = append(l.Slots, w)
+		l.Flats = append(l.Flats, backends.Flat{Step: 1, Count: int64(len(slot) / w.Type.Size()), Limit: 1 << 57})
+	}
+	if len(m.f.Given) > 0 && !m.d.Info().RunsSource {
+		l.Params = slices.Clone(l.Params)
+		l.Give(m.f)
 	}
 	timer := time.AfterFunc(patience, l.Record.Stop)
 	_, err := m.s.Launch(m.k, l)

@@ -26,17 +26,7 @@ func ExpandMetered(m *work.Meter, f *Func) (out *Func, err error) {
 	if err := size.check(); err != nil {
 		return nil, err
 	}
-	c := &cloner{
-		to:     &Func{},
-		values: make(map[*Value]*Value, f.NumValues),
-		nodes:  map[*Node]*Node{},
-		tables: map[*template]uint64{},
-	}
-	*c.to = *f
-	c.to.Data = append([]isa.Data(nil), f.Data...)
-	c.to.Sites = nil
-	c.to.nodes, c.to.work = size.nodes, m
-	c.to.leaves = leafTable{}
+	c := newCloner(m, f, size.nodes)
 	c.to.Body = c.region(f.Body)
 	number(c.to)
 	dead(c.to)
@@ -108,6 +98,24 @@ type cloner struct {
 	in   *template
 	args []*Value
 	src  int32
+	// instead, if it is not nil, stands in a loop's place.
+	instead *Instead
+}
+
+// newCloner returns one for a copy of f, of about so many nodes, whose body it does not make yet.
+func newCloner(m *work.Meter, f *Func, nodes int) *cloner {
+	c := &cloner{
+		to:     &Func{},
+		values: make(map[*Value]*Value, f.NumValues),
+		nodes:  map[*Node]*Node{},
+		tables: map[*template]uint64{},
+	}
+	*c.to = *f
+	c.to.Data = append([]isa.Data(nil), f.Data...)
+	c.to.Sites = nil
+	c.to.nodes, c.to.work = nodes, m
+	c.to.leaves = leafTable{}
+	return c
 }
 
 func (c *cloner) list(list []*Value) []*Value {
@@ -146,6 +154,10 @@ func (c *cloner) appendNodes(out, nodes []*Node) []*Node {
 			if n != c.in.store {
 				c.values[n.Results[0]] = c.args[n.Mem.Slot]
 			}
+			continue
+		}
+		if c.instead != nil && n == c.instead.Loop {
+			out = c.instead.load(c, out)
 			continue
 		}
 		if tp := n.expansion(); tp != nil {

@@ -23,10 +23,9 @@
 // strips, whose accesses are checked one by one. The device says that it needs
 // few lanes (backends.Info.FewLanes), so that plans leave k whole where C is small.
 //
-// Programs of users are not taken, though isa/analysis finds their loops, nor is
-// an epilogue that is written behind the product: what would be needed is to run
-// the loop alone here, into a block of scratch, and to compile the program without
-// it, with a load of that scratch in its place.
+// Programs of users are package contraction's, which has Chains do their loops alone,
+// into scratch, and runs them with a load of that in the loop's place. Such a loop is one
+// chain however long, so that a chunk begins with the sums of the one before.
 //
 // # Files
 //
@@ -59,6 +58,7 @@
 //	deliver.go   what follows their sums
 //	groups.go    how groups are packed
 //	gemm.go      launches, tasks, threads
+//	chain.go     products for package contraction, along one chain
 //	direct.go    short products, written down as code that their callers enter
 //	code.go      code that was made
 //

@@ -131,10 +131,15 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 		return nil
 	}
 	defer func() {
-		r.giveBack()
 		r.record = nil
 		k.spare.Store(r)
 	}()
+	return r.work(pool)
+}
+
+// work runs a launch to its end, as Kernel.Run does.
+func (r *launch) work(pool *workers.Pool) error {
+	defer r.giveBack()
 	threads, chunk := pool.Share(r.nanoseconds())
 	for again := true; again; again = r.advance() && r.err == nil && !r.stopped.Load() {
 		tasks := r.divide(threads, chunk)
@@ -164,7 +169,7 @@ func (r *launch) divide(threads int, chunk float64) int64 {
 	p := &r.first
 	r.high, r.wide, r.down, r.across, r.bands, r.run = p.m, p.n, 1, 1, 1, 1
 	lanes, panel := int64(p.lib.m.lanes(p.t)), p.lib.m.tallest(p.t, 2)
-	byRows := p.takesRows(p.m) || p.packsRows(p.m)
+	byRows := !p.chains() && (p.takesRows(p.m) || p.packsRows(p.m))
 	if byRows {
 		panel = mostGroups * square(p.t)
 	}

@@ -56,7 +56,11 @@ type product struct {
 	alpha, beta                  uint64
 	scaled, reads                bool
 	unit                         multiplier // of units; else vectors do
+	chained                      bool       // an element is one chain along all of k; else the sum of those of chunks
 }
+
+// chains reports whether chunks of k go on from the sums of those before.
+func (p *product) chains() bool { return p.chained && p.k > chunk }
 
 // swapped is the transposed product, Cᵀ = Bᵀ · Aᵀ.
 func (p product) swapped() product {
@@ -218,6 +222,11 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64, block *packed) {
 	}
 	w.p, w.alpha, w.beta = p, p.alpha, p.beta
 	size := p.t.size()
+	if p.chains() {
+		h := p.plan(i0, i1, j0, j1, block)
+		w.blocks(&h, block)
+		return
+	}
 	if (p.takesRows(i1) || p.takesFew() || p.packsRows(i1)) && j0 == 0 && j1 == p.n {
 		w.rowsOf(p, i0, i1)
 		return
@@ -249,11 +258,16 @@ type place struct {
 }
 
 // follow tells what is done with the sums of a chunk: those of the chunks before, at
-// a place, are added, and they go there; those of the last, with what follows the
+// a place, are added, or what they begin from, and they go there; those of the last, with what follows the
 // product, go where the result is wanted; C as it was is at a third place.
 func (w *worker) follow(first, last bool, at, to, was place) {
 	w.flags, w.d, w.dStep = 0, at.addr, uintptr(at.step)
-	if !first {
+	switch {
+	case first:
+	case w.p.chained:
+		w.flags |= flagBegin
+		w.t, w.tStep = at.addr, uintptr(at.step)
+	default:
 		w.flags |= flagAdd
 		w.s, w.sStep = at.addr, uintptr(at.step)
 	}
