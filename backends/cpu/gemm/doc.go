@@ -30,6 +30,7 @@
 // # Files
 //
 //	micro.go     the micro-kernel, for any number of rows and vectors
+//	finish.go    what it does with its sums, and how they are stored
 //	pack.go      what is packed of A and B
 //	copy.go      its code: copies and transpositions
 //	machine.go   the vectors and registers that there are
