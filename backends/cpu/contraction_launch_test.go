@@ -68,6 +68,15 @@ func TestContractionsThatAreLaunchedOtherwise(t *testing.T) {
 			l.sh = shape{grid: [3]uint32{5, 9, 1}, block: [3]uint32{16, 4, 1}, dims: []int64{5 * 9 * 64}}
 			l.params[0]++
 		}, false, true},
+		{"blocks of rows with gaps between", []string{strings.Replace(byBlocks, "mad.u32 i, by, dy", "mad.u32 i, by, 8", 1), growing, relu, stored}, func(l *launch) {
+			l.sh = shape{grid: [3]uint32{5, 5, 1}, block: [3]uint32{16, 4, 1}, dims: []int64{5 * 5 * 64}}
+		}, false, false},
+		{"offsets that wrap", []string{byDivision, strings.Replace(growing, "mul.u64 oa, i, ar",
+			"cvt.u32.u64 i32, i\ncvt.u32.u64 r32, ar\nmul.u32 i32, i32, r32\nmul.u32 i32, i32, r32\ncvt.u64.u32 oa, i32", 1), indexed},
+			func(l *launch) {
+				l.params[2], l.params[3] = 1000, 1<<16
+				l.contents[1] = floats(rand.New(rand.NewPCG(5, 5)), isa.F32, 1000*n, false)
+			}, false, false},
 		{"a matrix by itself", []string{byDivision, strings.ReplaceAll(growing, "b[ob]", "a[ob]"), indexed}, func(l *launch) {
 			l.params[2], l.params[3] = m, 4*m // a is m × m
 			l.params[1], l.params[5] = m, 4*m
