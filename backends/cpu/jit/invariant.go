@@ -33,7 +33,8 @@ type invariant struct {
 	sign   vreg     // of those with one: all ones if the divisor is negative; 0: it is not
 }
 
-// distance is how far words are shifted: by a vector's, or, without one, by so many bits.
+// distance is how far words are shifted: by a vector's, or, without one, by so many bits. AVX2, which has no
+// words of 16 bits shifted by those of a vector, takes all distances as one number, in the vector's low end.
 type distance struct {
 	by   vreg
 	bits int
@@ -99,12 +100,17 @@ func (g *gen) prepareInvariant(t isa.Type, y vreg) (v invariant) {
 	word, signed := g.multiplies(t)
 	number := func(which int) vreg {
 		d := g.newReg(classVec)
+		spread := g.t.evex || which == 0
 		vl, size := g.vl(word/8), g.regSize(t)
 		g.pure(d, y, 0, 0, func(e *encoder, in *inst) {
 			e.Emit(x86.MovDTo, x86.Inst{VL: 16, D: e.vec(in.a, 0, g.vl(size)), B: x86.RAX})
-			e.reciprocal(word, signed, t.Signed(), 8*size, which)
+			e.reciprocal(word, signed, t.Signed(), 8*size, which, spread)
 			r := e.out(in.d, 0)
-			e.spreadGPR(r, x86.RAX, 4, vl)
+			if spread {
+				e.spreadGPR(r, x86.RAX, 4, vl)
+			} else {
+				e.Emit(x86.MovDFrom, x86.Inst{VL: 16, D: r, B: x86.RAX})
+			}
 			e.done(in.d, r)
 		})
 		return d
@@ -120,9 +126,9 @@ func (g *gen) prepareInvariant(t isa.Type, y vreg) (v invariant) {
 	return v
 }
 
-// reciprocal leaves one of what the function of that name gives, of EAX's low bits, in all
-// words of EAX.
-func (e *encoder) reciprocal(word int, signed, negates bool, size, which int) {
+// reciprocal leaves one of what the function of that name gives, of EAX's low bits, in EAX; in all
+// words of it if it is spread.
+func (e *encoder) reciprocal(word int, signed, negates bool, size, which int, spread bool) {
 	kind := byte(5)
 	if negates {
 		kind = 7
@@ -185,7 +191,7 @@ func (e *encoder) reciprocal(word int, signed, negates bool, size, which int) {
 	_, first, shift := reciprocal(word, signed, 0)
 	e.MovImm(x86.RAX, [...]uint64{0, first, shift}[which])
 	e.Bind(done)
-	if word == 16 { // twice
+	if word == 16 && spread { // twice
 		e.OpImm(x86.AND, x86.W32, x86.RAX, 0xffff)
 		e.Mov(x86.W32, x86.RCX, x86.RAX)
 		e.ShiftImm(4, x86.W32, x86.RCX, 16)
@@ -242,6 +248,13 @@ func (g *gen) wordQuotient(word, size int, negative bool, x vreg, d invariant) v
 	ops := map[int]struct{ add, sub, sra, srl, srav, srlv *x86.Form }{
 		16: {x86.AddW, x86.SubW, x86.SraW, x86.SrlW, x86.SravW, x86.SrlvW}, 32: {x86.AddD, x86.SubD, x86.SraD, x86.SrlD, x86.SravD, x86.SrlvD},
 	}[word]
+	switch {
+	case g.t.evex:
+	case word == 16:
+		ops.srav, ops.srlv = x86.SraWBy, x86.SrlWBy
+	default:
+		ops.srav, ops.srlv = x86.SraDBy, x86.SrlDBy
+	}
 	shifted := func(imm, v *x86.Form, x vreg, s distance) vreg {
 		switch {
 		case s.by != 0:

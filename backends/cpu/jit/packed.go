@@ -22,7 +22,6 @@ type packing struct {
 	possible bool
 	halves   bool // floats of 16 bits are, as their bits
 	uniform  bool // all numbers have one size, as masks of AVX2 want it
-	divides  bool // by what all lanes share, which AVX2 has no instructions for
 	widest   int  // bytes of the widest
 }
 
@@ -196,7 +195,6 @@ func (s *packer) inst(n *ir.Node, values []*ir.Value) {
 	}
 	op, converts := n.Op.Inst(), n.From != isa.NoType
 	if (op == isa.DIV || op == isa.REM) && n.Type.Integer() && s.shared != nil && s.shared(n.Args[1]) {
-		s.divides = true
 		return
 	}
 	if !packable[op] || converts && !(s.packs(n.From) && s.packs(n.Type) && n.From.Size() == n.Type.Size()) {
@@ -217,7 +215,7 @@ func (s *packer) done() packing {
 func (k packing) packs(t isa.Type) bool { return t.Integer() || k.halves && half(t) }
 
 // packs reports whether code for t has narrow integers packed.
-func (t *target) packs(k packing) bool { return k.possible && (t.evex || k.uniform && !k.divides) }
+func (t *target) packs(k packing) bool { return k.possible && (t.evex || k.uniform) }
 
 // regSize is the bytes that an element of a type takes in the code's registers.
 func (g *gen) regSize(t isa.Type) int {

@@ -287,13 +287,19 @@ var (
 	SravW = form("vpsravw", EVEX, p66, M0F38, 0x11, RVM, "vvv", w1)
 	SraW  = form("vpsraw", both, p66, M0F, 0x71, VMI, "vv", imm, ext(4), evexMem)
 	SrlW  = form("vpsrlw", both, p66, M0F, 0x71, VMI, "vv", imm, ext(2), evexMem)
-	SllW  = form("vpsllw", both, p66, M0F, 0x71, VMI, "vv", imm, ext(6), evexMem)
-	SllD  = form("vpslld", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(6), evexMem)
-	SrlD  = form("vpsrld", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(2), evexMem)
-	SraD  = form("vpsrad", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(4), evexMem)
-	SllQ  = form("vpsllq", both, p66, M0F, 0x73, VMI, "vv", imm, b8, w1, ext(6), evexMem)
-	SrlQ  = form("vpsrlq", both, p66, M0F, 0x73, VMI, "vv", imm, b8, w1, ext(2), evexMem)
-	SraQ  = form("vpsraq", EVEX, p66, M0F, 0x72, VMI, "vv", imm, b8, w1, ext(4))
+	// By one number for all elements, which is what AVX2 shifts words by.
+	SraWBy = form("vpsraw", VEX, p66, M0F, 0xE1, RVM, "vvx", size(x128))
+	SrlWBy = form("vpsrlw", VEX, p66, M0F, 0xD1, RVM, "vvx", size(x128))
+	SraDBy = form("vpsrad", VEX, p66, M0F, 0xE2, RVM, "vvx", size(x128))
+	SrlDBy = form("vpsrld", VEX, p66, M0F, 0xD2, RVM, "vvx", size(x128))
+
+	SllW = form("vpsllw", both, p66, M0F, 0x71, VMI, "vv", imm, ext(6), evexMem)
+	SllD = form("vpslld", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(6), evexMem)
+	SrlD = form("vpsrld", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(2), evexMem)
+	SraD = form("vpsrad", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(4), evexMem)
+	SllQ = form("vpsllq", both, p66, M0F, 0x73, VMI, "vv", imm, b8, w1, ext(6), evexMem)
+	SrlQ = form("vpsrlq", both, p66, M0F, 0x73, VMI, "vv", imm, b8, w1, ext(2), evexMem)
+	SraQ = form("vpsraq", EVEX, p66, M0F, 0x72, VMI, "vv", imm, b8, w1, ext(4))
 )
 
 // Conversions, extending and narrowing.
