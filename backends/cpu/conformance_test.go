@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,9 +15,38 @@ import (
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
-// levels are the engines: strips alone, and machine code of each width, with
-// all registers and with few.
-var levels = []jit.Level{jit.None, jit.AVX2, jit.AVX512, jit.AVX2 | jit.Few, jit.AVX512 | jit.Few}
+// allLevels are the engines: strips alone, and machine code of each width, with
+// all registers and with few. levels are those of them that the machine has.
+var (
+	allLevels = []jit.Level{jit.None, jit.AVX2, jit.AVX512, jit.AVX2 | jit.Few, jit.AVX512 | jit.Few}
+	levels    = slices.DeleteFunc(slices.Clone(allLevels), func(l jit.Level) bool { return lacks(l) != nil })
+)
+
+// lacks says what the machine lacks for a level, or nil.
+func lacks(l jit.Level) error {
+	if l == jit.None {
+		return nil
+	}
+	return jit.Available(l &^ jit.Few)
+}
+
+// wholeLevels are those with all registers.
+func wholeLevels() []jit.Level {
+	return slices.DeleteFunc(slices.Clone(levels), func(l jit.Level) bool { return l&jit.Few != 0 })
+}
+
+// TestLevels has a skip for each level that all other tests here leave out.
+func TestLevels(t *testing.T) {
+	for _, l := range allLevels {
+		t.Run(l.String(), func(t *testing.T) {
+			if err := lacks(l); err != nil {
+				t.Skip(err)
+			}
+			_, err := cpu.NewFor(1, l)
+			require.NoError(t, err)
+		})
+	}
+}
 
 // on opens the backend with an engine, or skips what this machine has not.
 func on(t testing.TB, l jit.Level, threads int) *cpu.Backend {

@@ -28,7 +28,7 @@ func TestEngineVariable(t *testing.T) {
 	require.Equal(t, "host, portable engine", infos[0].Name)
 	require.NotContains(t, infos[0].Codegen, "jit")
 
-	for _, l := range levels[1:min(3, len(levels))] {
+	for _, l := range wholeLevels()[1:] {
 		if jit.Available(l) != nil {
 			continue
 		}
@@ -86,7 +86,7 @@ func TestWhatIsDeclinedMidway(t *testing.T) {
 func TestEngines(t *testing.T) {
 	scan := "  block_scan_add.f32 x, x\n  loop 2, end\n  block_scan_add.f32 x, x\nend:\n"
 	programs := map[string]string{"jit": sum, "strips": strings.Replace(sum, "  add", scan+"  add", 1), "too large": strings.Replace(sum, "  stg", strings.Repeat("  mul.f32 x, x, y\n", 4200)+"  stg", 1)}
-	for _, l := range levels[:min(3, len(levels))] {
+	for _, l := range wholeLevels() {
 		b, err := cpu.NewFor(1, l)
 		if err != nil {
 			continue
