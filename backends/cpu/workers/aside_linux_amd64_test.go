@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -78,6 +79,73 @@ func TestAside(t *testing.T) {
 	other.giveBack(&may, unsafe.Sizeof(one))
 	same(one)
 	may.set(t, 0)
+}
+
+// TestCallersMove: workers know the processor of the last launch's caller, wherever the ones before were.
+func TestCallersMove(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var may mask
+	if may.get() == 0 || !hasNumber {
+		t.Skip("nobody tells where threads are")
+	}
+	p := New(2)
+	defer p.Close()
+	p.Run(50, newCounter(50)) // threads begin where their makers may be
+	defer may.set(t, 0)
+	for range 3 {
+		for left := may; left != (mask{}); {
+			one := left.only()
+			for i := range left {
+				left[i] &^= one[i]
+			}
+			one.set(t, 0)
+			p.Run(50, newCounter(50))
+			if at, here := p.caller.Load(), processor(); at != here {
+				t.Fatalf("the caller is on processor %d; expected %d", at, here)
+			}
+		}
+	}
+}
+
+// TestNobodyTells: where nobody tells which processor a thread is on, no worker is beside its caller, wherever
+// that is not known to be.
+func TestNobodyTells(t *testing.T) {
+	defer func(has bool) { hasNumber = has }(hasNumber)
+	hasNumber = false
+	if at := processor(); at != -1 {
+		t.Errorf("nobody tells where a thread is; expected -1, got %d", at)
+	}
+	p := New(2)
+	defer p.Close()
+	for range 2 {
+		if p.beside() {
+			t.Error("a worker is said to be beside its caller")
+		}
+		c := newCounter(50)
+		p.Run(50, c)
+		c.check(t)
+	}
+}
+
+// TestAsideTogether: many that go aside at once, on more threads than there are processors, give each thread back what was
+// taken from it, none what was another's.
+func TestAsideTogether(t *testing.T) {
+	var may mask
+	if may.get() == 0 || may == may.only() {
+		t.Skip("there is one processor")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			for range 300 {
+				aside(processor())
+			}
+		})
+	}
+	all.Wait()
+	mayBe(t, may)
 }
 
 // threads calls f with each thread of the process.
