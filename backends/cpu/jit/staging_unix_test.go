@@ -86,7 +86,7 @@ func TestStage(t *testing.T) {
 	require.Greater(t, combed, 10000)
 }
 
-// Rows may have pages between them that nobody may read.
+// Rows and elements may have pages between them that nobody may read.
 func TestStageBetweenHoles(t *testing.T) {
 	if err := Available(Detect()); err != nil {
 		t.Skipf("%v", err)
@@ -114,6 +114,19 @@ func TestStageBetweenHoles(t *testing.T) {
 					for i := range rows * n {
 						require.Equal(t, memory[first+w.offset(uint64(i)):][:size], buf[i*size:][:size])
 					}
+				}
+			}
+			for _, stride := range []int64{2 * page, -2 * page} { // so may elements
+				first := page - size
+				if stride < 0 {
+					first += (rows - 1) * 2 * page
+				}
+				w := view{size: size, rank: 1, base: uintptr(unsafe.Pointer(&memory[first]))}
+				w.shape[0], w.stride[0] = rows, stride
+				buf := make([]byte, rows*size+64)
+				w.stage(c.combFor(target, &w), unsafe.Pointer(&buf[0]), 0, int(rows), false)
+				for i := range rows {
+					require.Equal(t, memory[first+i*stride:][:size], buf[i*size:][:size])
 				}
 			}
 		}
