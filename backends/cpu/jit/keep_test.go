@@ -196,6 +196,19 @@ func TestVariantsForSpeedLeaveRoom(t *testing.T) {
 	require.Equal(t, faster(3, 0), v.shape)
 }
 
+// The code that launches need is for their slots and their blocks, however fast it is to be: of other slots or blocks it
+// would be another's.
+func TestShapesThatAreNeeded(t *testing.T) {
+	for _, needed := range []shape{{}, {single: 5}, {block: 64}, {block: 64, whole: true}, {single: 2, block: 8, whole: true}} {
+		for way := range 64 {
+			bit := func(i int) bool { return way>>i&1 != 0 }
+			s := needed
+			s.stream, s.halved, s.pages, s.near, s.far, s.head = bit(0), bit(1), bit(2), bit(3), bit(4), bit(5)
+			require.Equal(t, needed, s.needed())
+		}
+	}
+}
+
 // Of the lanes that workers have seen fail, the lowest is told.
 func TestLowestLaneIsTold(t *testing.T) {
 	r := &run{}
