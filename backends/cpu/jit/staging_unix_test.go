@@ -4,6 +4,7 @@ package jit
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -150,4 +151,41 @@ func TestStageHasRoom(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, end, uintptr(f.stages[len(f.stages)-1])+8*stageLanes+64)
+}
+
+// What repeats itself need not be staged again where it is already, as far as it is wanted: not after less of it, or what
+// begins elsewhere, nor what was another launch's.
+func TestStagedAgain(t *testing.T) {
+	k := adder(t)
+	r := k.takeRun()
+	defer k.giveBack(r)
+	r.staging, r.piece = true, 96
+	r.l, r.v = &backends.Launch{}, (*k.variants.Load())[0]
+	f := r.newFrame()
+	numbers := rand.New(rand.NewPCG(17, 18))
+	memory := make([]uint32, 64) // beside the stack, which may move
+	for cols := int64(2); cols < 20; cols++ {
+		w := &r.views[0]
+		*w = view{size: 4, access: staged, rank: 2, base: uintptr(unsafe.Pointer(&memory[0]))}
+		w.shape[0], w.shape[1], w.stride[1] = 1000, cols, 8
+		for range 20 {
+			for i := range memory {
+				memory[i] = numbers.Uint32()
+			}
+			f.enter(r)
+			for range 20 {
+				g, n := numbers.Uint64N(uint64(4*cols)), int(r.piece)
+				if numbers.IntN(2) == 0 {
+					n = 1 + numbers.IntN(n)
+				}
+				f.stage(0, g, n)
+				for i, x := range unsafe.Slice((*uint32)(f.stages[0]), n) {
+					if want := memory[(g+uint64(i))%uint64(cols)*2]; x != want {
+						t.Fatalf("%d columns, %d from %d on: element %d is %d, to be %d", cols, n, g, i, x, want)
+					}
+				}
+			}
+		}
+	}
+	runtime.KeepAlive(memory)
 }
