@@ -12,7 +12,9 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // substitute runs declined launches, and counts.
@@ -159,6 +161,31 @@ func TestVariantsAreBounded(t *testing.T) {
 	k.Release()
 	require.Equal(t, before, arena.Used())
 	require.Equal(t, 1, other.released)
+}
+
+// What is counted of making a kernel is all parts of it, so that whoever stops it stops any of them.
+func TestAllOfCompilingIsCounted(t *testing.T) {
+	if err := Available(Detect()); err != nil {
+		t.Skipf("%v", err)
+	}
+	f := sumOfSix(t)
+	steps := func(do func(m *work.Meter) error) int64 {
+		m := work.New(func() error { return nil })
+		require.NoError(t, do(m))
+		return m.Steps()
+	}
+	var p *program
+	parts := steps(func(m *work.Meter) (err error) { p, err = prepare(m, f); return err })
+	parts += steps(func(m *work.Meter) error { _, err := analysis.NewCostMetered(m, f); return err })
+	parts += steps(func(m *work.Meter) error { _, _, err := p.generate(m, targetOf(Detect()), shape{}); return err })
+	all := steps(func(m *work.Meter) error {
+		k, err := Compile(m, f, Detect(), nil)
+		if err == nil {
+			k.Release()
+		}
+		return err
+	})
+	require.GreaterOrEqual(t, all, parts)
 }
 
 // Launches that are made in ever new ways for speed alone leave room for what others need, and where
