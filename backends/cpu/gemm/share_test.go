@@ -98,6 +98,54 @@ func TestSharesAreOfTheResult(t *testing.T) {
 	}
 }
 
+// TestCutsAreOfTheProduct: a launch that follows one of another product, which differs by one size, one stride or the
+// threads, is cut as it is if it comes first: by what was found for the other, blocks could be larger than their room.
+func TestCutsAreOfTheProduct(t *testing.T) {
+	r := rand.New(rand.NewPCG(43, 44))
+	type launched struct {
+		product
+		threads int64
+	}
+	cutOf := func(l *launch, x *launched) (found cut) {
+		if l.first = x.product; l.share(x.threads, 64) && l.holder == nil {
+			found = cut{l.wide, l.high, l.bands}
+		}
+		l.giveBack()
+		return found
+	}
+	changes := map[string]func(x *launched){
+		"rows":                   func(x *launched) { x.m = 1 + r.Int64N(2000) },
+		"columns":                func(x *launched) { x.n = 1 + r.Int64N(2000) },
+		"steps":                  func(x *launched) { x.k = 1 + r.Int64N(2000) },
+		"where A's rows are":     func(x *launched) { x.ars = 4096 },
+		"where B's columns are":  func(x *launched) { x.brs, x.bcs = 4, 4*x.k },
+		"where the result's are": func(x *launched) { x.crs, x.ccs = 4, 4*x.m },
+		"threads":                func(x *launched) { x.threads = 2 + r.Int64N(30) },
+	}
+	for what, change := range changes {
+		others := 0
+		for range 300 {
+			lib := []*library{narrow(), wide()}[r.IntN(2)]
+			m, n, k := 1+r.Int64N(600), 1+r.Int64N(600), 1+r.Int64N(600)
+			x := launched{product{lib: lib, t: f32, in: element{size: 4}, out: element{size: 4}, m: m, n: n, k: k,
+				ars: 4 * k, acs: 4, brs: 4 * n, bcs: 4, crs: 4 * n, ccs: 4}, 2 + r.Int64N(7)}
+			l := &launch{}
+			before := cutOf(l, &x)
+			change(&x)
+			want := cutOf(&launch{}, &x)
+			if got := cutOf(l, &x); got != want {
+				t.Fatalf("other %s: %d × %d × %d by %d threads is cut as %+v, to be %+v", what, x.m, x.n, x.k, x.threads, got, want)
+			}
+			if want != before {
+				others++
+			}
+		}
+		if others == 0 {
+			t.Errorf("other %s are cut alike", what)
+		}
+	}
+}
+
 // TestBands: tasks are all places of a matrix, once each, and a stretch of them for each thread is a band of
 // its rows, or nearly so where rows of tasks do not divide by bands.
 func TestBands(t *testing.T) {
