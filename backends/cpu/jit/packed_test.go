@@ -138,7 +138,7 @@ func TestStoresAreFetchedOnce(t *testing.T) {
 	}
 }
 
-// Products of all bytes by constants, and by what is computed of them, on either side, are those of numbers modulo 256.
+// Products of all bytes by constants, by parameters, and by what is computed of them, on either side, are those of numbers modulo 256.
 func TestBytesByConstants(t *testing.T) {
 	pool := workers.New(1)
 	defer pool.Close()
@@ -152,8 +152,9 @@ func TestBytesByConstants(t *testing.T) {
 			continue
 		}
 		for _, by := range []int{0, 1, 3, 127, 128, 200, 255} {
-			for _, product := range []string{fmt.Sprintf("mul.u8 z, x, %d", by), fmt.Sprintf("mov.u8 c, %d\n  mul.u8 z, c, x", by)} {
-				k, err := Compile(nil, canonical(t, "program p\nslot a u8\nslot b u8\n  ldg.u8 x, a[index]\n  "+product+"\n  stg.u8 z, b[index]\n  exit\n"), level, nil)
+			for _, product := range []string{fmt.Sprintf("mul.u8 z, x, %d", by), fmt.Sprintf("mov.u8 c, %d\n  mul.u8 z, c, x", by),
+				"mul.u8 z, x, f", "mul.u8 z, f, x", "mul.u8 c, f, 1\n  mul.u8 z, c, x"} {
+				k, err := Compile(nil, canonical(t, "program p\nslot a u8\nslot b u8\nparam f u8\n  ldp.u8 f, f\n  ldg.u8 x, a[index]\n  "+product+"\n  stg.u8 z, b[index]\n  exit\n"), level, nil)
 				require.NoError(t, err)
 				out := make([]byte, n)
 				view := func(b []byte) (v backends.View) {
@@ -161,7 +162,7 @@ func TestBytesByConstants(t *testing.T) {
 					v.Shape[0], v.Stride[0] = n, 1
 					return v
 				}
-				l := &backends.Launch{Slots: []backends.View{view(in), view(out)}, N: n, Grid: [3]uint32{(n + 255) / 256, 1, 1}, Block: [3]uint32{256, 1, 1}, Rank: 1, Record: new(backends.Record)}
+				l := &backends.Launch{Slots: []backends.View{view(in), view(out)}, N: n, Grid: [3]uint32{(n + 255) / 256, 1, 1}, Block: [3]uint32{256, 1, 1}, Rank: 1, Record: new(backends.Record), Params: []uint64{uint64(by)}}
 				l.Shape[0] = n
 				require.NoError(t, k.Run(l, pool))
 				runtime.KeepAlive(in)
