@@ -1,8 +1,15 @@
 package gemm
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/isa"
 )
 
 // TestSharesAreOfTheResult: what threads share are the result's columns, no others, in blocks that
@@ -144,6 +151,34 @@ func TestCutsAreOfTheProduct(t *testing.T) {
 			t.Errorf("other %s are cut alike", what)
 		}
 	}
+}
+
+// TestColumnsForLater: of a B that is too large to be packed at once the columns that come later are B's and the result's,
+// though neither lie side by side.
+func TestColumnsForLater(t *testing.T) {
+	if err := jit.Available(jit.AVX2); err != nil {
+		t.Skipf("no product is done by machine code: %v", err)
+	}
+	defer Trim() // of 160 MB
+	const n, k = 20, chunk
+	const m = maxShared/(4*k) + 4096
+	layouts := matrices(isa.F32, m, n, k)             // done as the transposed product, whose B is A
+	layouts[0].Stride[0], layouts[0].Stride[1] = 2, 0 // of which all columns are one, in the caches
+	p := launchOf(t, layouts, NoUnits, 0)
+	one, two := workers.New(1), workers.New(2)
+	defer one.Close()
+	defer two.Close()
+	require.NoError(t, p.run(one, nil))
+	want := bytes.Clone(p.result)
+	r, ok := p.k.prepare(&p.l)
+	require.True(t, ok)
+	r.divide(2, 1)
+	require.Positive(t, r.later, "B is packed at once")
+	require.NotEqual(t, r.first.t.size(), r.first.ccs)
+	require.NotEqual(t, r.first.t.size(), r.first.bcs)
+	r.giveBack()
+	require.NoError(t, p.run(two, nil))
+	require.True(t, bytes.Equal(want, p.result))
 }
 
 // TestBands: tasks are all places of a matrix, once each, and a stretch of them for each thread is a band of
