@@ -101,6 +101,7 @@ const (
 	relu    = "mul.u64 o, j, SIZE\nldg.T z, d[o]\nadd.T acc, acc, z\nmax.T acc, acc, 0\n"
 	scaled  = "ldg.T z, d[0]\nmul.T acc, acc, z\n"
 	twice   = "add.T z, acc, acc\nstg.T z, d[index]\n"
+	behind  = "ldp.u64 h, m\ncvt.u64.u32 o, k\nmul.u64 o, o, h\nadd.u64 o, o, o\nadd.u64 o, o, g\nmul.u64 o, o, SIZE\nstg.T acc, a[o+16]\n" // A, however far apart its elements are
 	gelu    = "mul.T z, acc, 0.5\nerf.T y, acc\nfma.T acc, z, y, z\n"
 )
 
@@ -153,7 +154,7 @@ func TestContractions(t *testing.T) {
 		{"by blocks, flat", []string{byBlocks, flat, stored}, true, true, true},
 		{"not from zero", []string{byDivision, strings.Replace(growing, "acc, 0", "acc, 1", 1), indexed}, false, false, true},
 		{"from minus zero", []string{byDivision, strings.Replace(growing, "acc, 0", "acc, -0.0", 1), indexed}, false, false, true},
-		{"into a factor", []string{byDivision, growing, "mul.u64 o, g, SIZE\nstg.T acc, c[index]\nstg.T acc, a[o+1048576]\n"}, false, false, true},
+		{"into a factor", []string{byDivision, growing, "stg.T acc, c[index]\n" + behind}, false, false, true},
 		{"by row and column both", []string{byDivision, strings.Replace(growing, "mul.u64 ob, j, bc", "mul.u64 ob, g, bc", 1), indexed}, false, false, true},
 		{"more than the sum", []string{byDivision, growing, "cvt.T.u64 z, oa\nadd.T acc, acc, z\n", indexed}, false, false, true},
 	} {
@@ -180,7 +181,7 @@ func TestContractions(t *testing.T) {
 						}
 						contents := [][]byte{floats(r, ty, apart*s.m*s.k+1, how == 1), floats(r, ty, s.k*s.n+1, how == 2), floats(r, ty, s.m*s.n, false), floats(r, ty, max(s.m*s.n, s.n), false)}
 						if c.name == "into a factor" {
-							contents[0] = floats(r, ty, apart*s.m*s.k+1+1<<20/size+s.m*s.n, false)
+							contents[0] = floats(r, ty, 2*s.m*s.k+4+s.m*s.n, false)
 						}
 						if c.name == "by row and column both" {
 							contents[1] = floats(r, ty, s.k*s.n*s.m+s.m*s.n*s.k+1, false)

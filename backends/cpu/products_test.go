@@ -425,6 +425,10 @@ func TestResultsByColumns(t *testing.T) {
 				productCase{t: typ, m: s[0], n: s[1], k: s[2], howA: 1, howB: 1, alpha: 1, beta: float64((i + j) & 1)}.check(t, r, oracle, b)
 			}
 		}
+		for i, typ := range []isa.Type{isa.F32, isa.F64, isa.I32} { // short panels of several tiles, many of them in a call
+			productCase{t: typ, m: 210, n: 700, k: 3, howA: 1, howB: 1, alpha: 1, beta: float64(i & 1)}.check(t, r, oracle, b)
+			productCase{t: typ, m: 700, n: 210, k: 3, howA: 1, howB: 1, alpha: 1, beta: float64(i & 1)}.check(t, r, oracle, b)
+		}
 		for i, s := range [][3]int64{{200, 17, 60}, {100, 9, 60}} { // rows of B, pages apart, are columns that are packed
 			productCase{t: []isa.Type{isa.F32, isa.F64}[i], m: s[0], n: s[1], k: s[2], howA: 1, howB: 6, alpha: 1, beta: 1}.check(t, r, oracle, b)
 		}
