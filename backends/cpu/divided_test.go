@@ -46,9 +46,9 @@ func TestProductsAreDividedAnyhow(t *testing.T) {
 	}
 }
 
-// TestProductsOfMoreThanIsShared: what threads pack for each other is bounded, so that of a
-// larger matrix some columns come after the others.
-func TestProductsOfMoreThanIsShared(t *testing.T) {
+// TestProductsShareLargeMatrices: threads pack for each other what no cache holds, all blocks of it.
+// (Of which some columns come later, when it is more than they may hold: gemm's TestColumnsForLater.)
+func TestProductsShareLargeMatrices(t *testing.T) {
 	level := jit.Detect()
 	b := newBench(t, on(t, level, 4), level)
 	r := rand.New(rand.NewPCG(26, 27))
