@@ -2,6 +2,7 @@ package workers
 
 import (
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -14,12 +15,15 @@ func numbered() bool
 // number is what Linux has RDTSCP say of the processor that it is on.
 func number() int32
 
-var hasNumber = numbered()
+// hasNumber is whether it does: atomic, as tests change it.
+var hasNumber atomic.Bool
+
+func init() { hasNumber.Store(numbered()) }
 
 // processor returns the number of the processor that the thread is on, which costs as much as
 // to look at a clock; -1 if nobody tells.
 func processor() int32 {
-	if !hasNumber {
+	if !hasNumber.Load() {
 		return -1
 	}
 	return number()

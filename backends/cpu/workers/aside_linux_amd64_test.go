@@ -86,7 +86,7 @@ func TestCallersMove(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var may mask
-	if may.get() == 0 || !hasNumber {
+	if may.get() == 0 || !hasNumber.Load() {
 		t.Skip("nobody tells where threads are")
 	}
 	p := New(2)
@@ -111,8 +111,8 @@ func TestCallersMove(t *testing.T) {
 // TestNobodyTells: where nobody tells which processor a thread is on, no worker is beside its caller, wherever
 // that is not known to be.
 func TestNobodyTells(t *testing.T) {
-	defer func(has bool) { hasNumber = has }(hasNumber)
-	hasNumber = false
+	defer hasNumber.Store(hasNumber.Load())
+	hasNumber.Store(false)
 	if at := processor(); at != -1 {
 		t.Errorf("nobody tells where a thread is; expected -1, got %d", at)
 	}
