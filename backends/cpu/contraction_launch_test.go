@@ -5,14 +5,18 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // matricesFor is a launch of a product of m × k and k × n, rows side by side.
@@ -25,6 +29,7 @@ func matricesFor(r *rand.Rand, t isa.Type, m, n, k int64) (sh shape, contents []
 // TestContractionsThatAreLaunchedOtherwise: whatever a launch says, the outcome is the oracle's, faults and their places
 // included, and gemm has no part in what it cannot do.
 func TestContractionsThatAreLaunchedOtherwise(t *testing.T) {
+	brief.Alone(t)
 	const m, n, k = 33, 40, 70
 	type launch struct {
 		sh       shape
@@ -107,10 +112,11 @@ func TestContractionsThatAreLaunchedOtherwise(t *testing.T) {
 
 // TestRandomContractions: of any sizes and strides.
 func TestRandomContractions(t *testing.T) {
+	brief.Alone(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	taken := 0
 	rounds := 60
-	if testing.Short() {
+	if brief.On() {
 		rounds = 20
 	}
 	for range rounds {
@@ -171,4 +177,23 @@ func TestContractionsEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, cpu.Contracted(m.k)) // the first
 	require.Positive(t, m.d.(backends.Trimmer).Trim())
+}
+
+// TestContractionsSideBySide: callers that launch the same kernel at once have each its own product.
+func TestContractionsSideBySide(t *testing.T) {
+	v := verify(t, contractionText(isa.F32, byDivision, growing, relu, indexed))
+	m := newReady(t, machine(t, 4), v)
+	defer m.k.Release()
+	var all sync.WaitGroup
+	for i := range uint64(4) {
+		sh, contents, params := matricesFor(rand.New(rand.NewPCG(9, i)), isa.F32, 40, 50, 60)
+		want := run(t, on(t, jit.None, 1), v, sh, contents, nil, params)
+		all.Go(func() {
+			for range 5 {
+				assert.NoError(t, same(v, m.run(t, new(host).block, sh, contents, nil, params), want))
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 20, cpu.Contracted(m.k))
 }

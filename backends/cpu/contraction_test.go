@@ -15,6 +15,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // How programs of users tell which row and column of the result a lane has, i and j of u64.
@@ -133,6 +134,7 @@ func floats(r *rand.Rand, t isa.Type, n int64, special bool) []byte {
 
 // TestContractions: users' products are what the loop says, to the bit, and gemm makes them where it is said to.
 func TestContractions(t *testing.T) {
+	brief.Alone(t)
 	type sizes struct{ m, n, k int64 }
 	all := []sizes{{3, 100, 513}, {100, 3, 512}, {17, 17, 511}, {64, 64, 64}, {17, 100, 1300}, {1, 300, 700}, {100, 1, 1300}, {65, 33, 17}}
 	small := []sizes{{17, 17, 0}, {17, 17, 1}, {3, 3, 40}, {1, 1, 513}}
@@ -164,7 +166,7 @@ func TestContractions(t *testing.T) {
 				v := verify(t, contractionText(ty, c.parts...))
 				for i, s := range append(append([]sizes(nil), all...), small...) {
 					for how := range 4 {
-						if testing.Short() && how != i%4 {
+						if brief.On() && how != i%4 {
 							continue
 						}
 						size := int64(ty.Size())
