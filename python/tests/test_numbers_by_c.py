@@ -173,5 +173,5 @@ def test_products_of_integers_are_made_by_c(cpu: hg.Executor, dtype: str) -> Non
         c[:] = 0
         ops.gemm(cpu, a, b, c)
         np.testing.assert_array_equal(c, a @ b)
-    if machine_code(cpu):
+    if machine_code(cpu) and (dtype != "int64" or "avx512" in cpu.device):  # AVX2 multiplies none of 64 bits
         assert direct(cpu) == before + TIMES
