@@ -40,7 +40,7 @@ func TestLevels(t *testing.T) {
 	for _, l := range allLevels {
 		t.Run(l.String(), func(t *testing.T) {
 			if err := lacks(l); err != nil {
-				t.Skip(err)
+				t.Skipf("%v is missing here: %v", l, err)
 			}
 			_, err := cpu.NewFor(1, l)
 			require.NoError(t, err)

@@ -157,7 +157,7 @@ func TestCutsAreOfTheProduct(t *testing.T) {
 // though neither lie side by side.
 func TestColumnsForLater(t *testing.T) {
 	if err := jit.Available(jit.AVX2); err != nil {
-		t.Skipf("no product is done by machine code: %v", err)
+		t.Skipf("AVX2 is missing here, without which gemm has no products: %v", err)
 	}
 	defer Trim() // of 160 MB
 	const n, k = 20, chunk

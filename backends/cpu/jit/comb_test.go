@@ -15,7 +15,7 @@ import (
 // nowhere but between the lowest and the highest, or a vector from there.
 func TestCombsTables(t *testing.T) {
 	if err := Available(Detect()); err != nil {
-		t.Skipf("%v", err)
+		t.Skipf("AVX2, or memory for machine code, is missing here: %v", err)
 	}
 	r := rand.New(rand.NewPCG(15, 16))
 	for _, vector := range []int64{16, 64} {
@@ -94,7 +94,7 @@ func TestCombsTables(t *testing.T) {
 // Vectors of 64 bytes are for machines that permute their bytes, which not all with AVX-512 do.
 func TestCombsOfMachines(t *testing.T) {
 	if err := Available(Detect()); err != nil {
-		t.Skipf("%v", err)
+		t.Skipf("AVX2, or memory for machine code, is missing here: %v", err)
 	}
 	defer func(was bool) { permutesBytes = was }(permutesBytes)
 	var memory [1024]byte

@@ -79,7 +79,7 @@ func six(memory, out []byte, singles int) *backends.Launch {
 // launches of further shapes to what runs those that are declined.
 func TestNoRoomForCode(t *testing.T) {
 	if err := Available(Detect()); err != nil {
-		t.Skipf("%v", err)
+		t.Skipf("AVX2, or memory for machine code, is missing here: %v", err)
 	}
 	whole := theArena
 	defer func() { theArena = whole }()
@@ -123,7 +123,7 @@ func TestNoRoomForCode(t *testing.T) {
 // first are not, and when it goes all its code does.
 func TestVariantsAreBounded(t *testing.T) {
 	if err := Available(Detect()); err != nil {
-		t.Skipf("%v", err)
+		t.Skipf("AVX2, or memory for machine code, is missing here: %v", err)
 	}
 	arena, err := theArena()
 	require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestVariantsAreBounded(t *testing.T) {
 // What is counted of making a kernel is all parts of it, so that whoever stops it stops any of them.
 func TestAllOfCompilingIsCounted(t *testing.T) {
 	if err := Available(Detect()); err != nil {
-		t.Skipf("%v", err)
+		t.Skipf("AVX2, or memory for machine code, is missing here: %v", err)
 	}
 	f := sumOfSix(t)
 	steps := func(do func(m *work.Meter) error) int64 {
@@ -192,7 +192,7 @@ func TestAllOfCompilingIsCounted(t *testing.T) {
 // there is none for such a way any more, run by the code that they need.
 func TestVariantsForSpeedLeaveRoom(t *testing.T) {
 	if err := Available(Detect()); err != nil {
-		t.Skipf("%v", err)
+		t.Skipf("AVX2, or memory for machine code, is missing here: %v", err)
 	}
 	other := &substitute{}
 	k, err := Compile(nil, sumOfSix(t), Detect(), func() (Program, error) { return other, nil })

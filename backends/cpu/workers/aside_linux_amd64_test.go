@@ -44,7 +44,7 @@ func TestAside(t *testing.T) {
 	}
 	one := may.only()
 	if one == may {
-		t.Skip("there is one processor")
+		t.Skip("a second processor is missing here")
 	}
 	same := func(want mask) {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestCallersMove(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	var may mask
 	if may.get() == 0 || !hasNumber.Load() {
-		t.Skip("nobody tells where threads are")
+		t.Skip("RDTSCP, or the system's word of where threads may be, is missing here: nobody tells where they are")
 	}
 	p := New(2)
 	defer p.Close()
@@ -133,7 +133,7 @@ func TestNobodyTells(t *testing.T) {
 func TestAsideTogether(t *testing.T) {
 	var may mask
 	if may.get() == 0 || may == may.only() {
-		t.Skip("there is one processor")
+		t.Skip("a second processor is missing here")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	var all sync.WaitGroup
@@ -214,7 +214,7 @@ func TestOneProcessor(t *testing.T) {
 func TestWorkersGoAside(t *testing.T) {
 	var may mask
 	if may.get() == 0 || may == may.only() {
-		t.Skip("there is one processor")
+		t.Skip("a second processor is missing here")
 	}
 	p := New(2)
 	defer p.Close()
