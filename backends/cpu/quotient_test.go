@@ -303,3 +303,25 @@ func TestQuotientsByOneElement(t *testing.T) {
 		}
 	}
 }
+
+// Quotients and remainders by what the lanes of a block share and is not there before them, in blocks of which the
+// first one's is 0.
+func TestQuotientsByTheBlocksNumber(t *testing.T) {
+	for _, ty := range []isa.Type{isa.I8, isa.U8, isa.I16, isa.U16, isa.I32, isa.U32, isa.I64, isa.U64} {
+		for _, wide := range []string{"", "\n  cvt.f64.%[1]v w, x\n  mul.f64 w, w, 0.5\n  cvt.%[1]v.f64 x, w"} {
+			text := fmt.Sprintf("program p\nslot x %[1]v\nslot q %[1]v\nslot m %[1]v\nparam k %[1]v\n  sreg b, block.x\n  cvt.%[1]v.u32 y, b\n  ldp.%[1]v k, k\n  rem.%[1]v y, y, k\n"+
+				"  mul.%[1]v y, y, 3\n  bar_sync 0\n  ldg.%[1]v x, x[index]"+wide+"\n  div.%[1]v q, x, y\n  stg.%[1]v q, q[index]\n  rem.%[1]v q, x, y\n  stg.%[1]v q, m[index]\n  exit", ty)
+			v := verify(t, text)
+			for _, n := range []int64{512, 700} {
+				contents := randomContents(rand.New(rand.NewPCG(41, 42)), v, n)
+				want := run(t, interp.New(), v, linear(n, 256), contents, nil, []uint64{2})
+				require.Error(t, want.err)
+				for _, l := range levels {
+					if err := same(v, run(t, on(t, l, 1), v, linear(n, 256), contents, nil, []uint64{2}), want); err != nil {
+						t.Errorf("%v, %d lanes: %v\n%s", l, n, err, text)
+					}
+				}
+			}
+		}
+	}
+}

@@ -111,9 +111,18 @@ func (g *gen) prepareWhole(t isa.Type, y vreg, launch bool) (d divisor) {
 	one := g.op2(x86.DivPD, size, g.float(8, 1), d.whole.y)
 	d.whole.inverse = g.op2(x86.MulPD, size, one, g.float(8, more))
 	if size == 4 {
-		d.whole.inverse = g.sel(8, d.whole.zero, g.number(8, 0), d.whole.inverse)
+		d.whole.inverse = g.zeroWhere(d.whole.zero, d.whole.inverse)
 	}
 	return d
+}
+
+// zeroWhere is elements of 64 bits, zero if p holds, which is the same in all lanes: as a mask it serves for
+// elements of any size.
+func (g *gen) zeroWhere(p, x vreg) vreg {
+	if g.t.evex {
+		return g.sel(8, p, g.number(8, 0), x)
+	}
+	return g.op2(x86.AndNot, 8, p, x)
 }
 
 // wholeOf is the divisor of a node, of which y is the magnitude in the group at hand.
