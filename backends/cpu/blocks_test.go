@@ -3,6 +3,7 @@ package cpu_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +33,34 @@ func (w *writer) meeting() {
 		r := w.reg()
 		w.line("%s.u32 %s, %s, t", []string{"add", "xor"}[w.r.IntN(2)], r, r)
 	}
-	switch w.r.IntN(10) {
+	switch w.r.IntN(14) {
+	case 10, 11: // what a lane leaves in the block's shared memory for another
+		w.line("bar_sync 0\n  mul.u32 o, lane, 8\n  cvt.i64.u32 so, o")
+		if t != "u32" {
+			w.line("cvt.%s.u32 z, %s", t, w.reg())
+		} else {
+			w.line("mov.u32 z, %s", w.reg())
+		}
+		w.line("sts.%s z, shared[so + %d]", t, (w.r.IntN(9)/8)*w.r.IntN(60))
+		w.line("bar_sync 0")
+		switch w.r.IntN(3) {
+		case 0: // the next one's
+			w.line("mul.u32 o, lane, 8\n  add.u32 o, o, %d", 8*w.r.IntN(40))
+		case 1: // backwards
+			w.line("sub.u32 o, 299, lane\n  mul.u32 o, o, 8")
+		default: // anyone's, or beyond all
+			w.line("and.u32 o, %s, 0xfff", w.reg())
+		}
+		w.line("cvt.i64.u32 so, o\n  lds.%s z, shared[so]", t)
+		fold()
+	case 12: // atomic operations on what the lanes of a block share
+		t = []string{"u32", "i32", "u64", "i64"}[w.r.IntN(4)]
+		w.line("bar_sync 0")
+		w.atomic(t, "shared", []string{"add", "min", "max", "and", "or", "xor"}[w.r.IntN(6)])
+		w.line("bar_sync 0\n  and.u32 o, lane, 15\n  cvt.i64.u32 so, o\n  mul.i64 so, so, 8\n  lds.%s z, shared[so + 2600]", t)
+		fold()
+	case 13: // … and on what all lanes do
+		w.atomic([]string{"u32", "i64"}[w.r.IntN(2)], "g", w.often)
 	case 0, 1, 2, 3, 8, 9:
 		if t != "u32" {
 			w.line("cvt.%s.u32 z, %s", t, w.reg())
@@ -99,10 +127,30 @@ func (w *writer) meeting() {
 	}
 }
 
+// atomic writes an operation on shared memory, or on the slot of a type's name, whose result nobody asks for; maybe in a branch.
+func (w *writer) atomic(t, where, op string) {
+	offset := w.odd
+	if where == "shared" {
+		offset = 2600 + w.r.IntN(8)/7*w.r.IntN(16)
+	} else {
+		where += t
+	}
+	w.line("and.u32 o, %s, 15\n  cvt.i64.u32 so, o\n  mul.i64 so, so, 8\n  cvt.%s.u32 z, %s", w.reg(), strings.Replace(t, "u32", "i64", 1), w.reg())
+	if t == "u32" {
+		w.line("cvt.u32.i64 z, z")
+	}
+	over := w.label()
+	if w.r.IntN(2) == 0 {
+		w.line("and.u32 o, %s, 3\n  set.eq.u32 p, o, 0\n  bra %s, p", w.reg(), over)
+	}
+	w.line("atom_%s.%s old, %s[so + %d], z", op, t, where, offset)
+	fmt.Fprintf(w, "%s:\n", over)
+}
+
 // randomMeetings writes a program that demands blocks of so many lanes, 0: of any.
 func randomMeetings(r *rand.Rand, block int64) string {
-	w := &writer{r: r, budget: 30, stores: map[string]bool{}}
-	w.WriteString("program random\nslot in u32\nslot a u32\nslot out u32\n")
+	w := &writer{r: r, budget: 30, stores: map[string]bool{}, often: []string{"add", "min", "max", "and", "or", "xor"}[r.IntN(6)], odd: r.IntN(4) / 3 * r.IntN(16)}
+	w.WriteString("program random\nslot in u32\nslot a u32\nslot out u32\nslot gu32 u32\nslot gi64 i64\nshared 2800\n")
 	for _, t := range []string{"u32", "i32", "f32", "f64", "i64", "u8", "i8", "i16", "f16", "bf16", "u64"} {
 		w.WriteString(fmt.Sprintf("slot b%[1]s %[1]s\nslot o%[1]s %[1]s\n", t))
 	}

@@ -23,6 +23,8 @@ type writer struct {
 	budget int
 	stores map[string]bool // types that something was stored in by bytes
 	limits bool            // lanes may go by limits
+	often  string          // what lanes do atomically to memory of the launch,
+	odd    int             // and how far from multiples of its size
 	own    int             // in the slot of that name: lane 0's element
 }
 

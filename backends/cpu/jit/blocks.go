@@ -103,10 +103,10 @@ func (p *program) byBlocks() error {
 	b := &blocks{lin: p.linears()}
 	even, all := p.accesses(b.lin, p.fn.Body)
 	if p.bytes && !p.meets {
-		switch kind := p.a.Class.Kind; {
-		case kind == analysis.Map && !even:
+		switch kind, atomics := p.a.Class.Kind, len(p.unread) > 0; {
+		case (kind == analysis.Map || atomics) && !even:
 			return nil
-		case kind == analysis.Product, kind != analysis.Map && !all:
+		case kind == analysis.Product, kind != analysis.Map && !all && !atomics:
 			return unsupported("a "+kind.String(), "its byte addresses are not made vector accesses yet")
 		}
 	}
@@ -319,6 +319,9 @@ func (g *gen) blockLoop() {
 		e.Op(x86.CMP, x86.W64, regCount, x86.RAX)
 		e.CMov(x86.A, x86.W64, regCount, x86.RAX)
 	})
+	if g.p.shared >= 0 {
+		g.clearShared()
+	}
 	for i := 0; i < len(g.p.blocks.segments) && g.err == nil; {
 		if n := g.goesAlong(i); n > 0 {
 			g.along(i, n)

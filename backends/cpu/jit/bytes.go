@@ -69,7 +69,7 @@ func (e *encoder) inside(n *ir.Node, p *program, group int32, fn func()) {
 
 func (g *gen) loadBytes(n *ir.Node) {
 	if n.Mem.Mode != isa.AddrByte {
-		g.fail(n, "it uses memory of a block, or a slot chosen at run time")
+		g.fail(n, chosenSlot)
 		return
 	}
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, int32(g.u*g.lanes)
@@ -78,13 +78,8 @@ func (g *gen) loadBytes(n *ir.Node) {
 	same := g.same(n.Result())
 	g.inner(d, g.offset(n), g.m, 0, func(e *encoder, in *inst) {
 		e.spreadOffsets(in.a, wide)
-		for at := int32(0); at < int32(vl); at += 8 {
-			e.StoreImm(x86.W64, x86.At(regArgs, scratch(2)+at), 0)
-		}
-		if same {
-			e.MovImm(x86.RCX, 0) // a lane, also where none runs
-		}
-		e.eachLane(in.b, lanes, func() {
+		e.clearScratch(2, vl)
+		one := func() {
 			e.laneOffset(in.a)
 			e.inside(n, p, group, func() {
 				from := x86.At(x86.RAX, 0)
@@ -95,7 +90,15 @@ func (g *gen) loadBytes(n *ir.Node) {
 				}
 				e.Store(x86.Width(size), lane(2, size), x86.RAX)
 			})
-		})
+		}
+		if same {
+			e.MovImm(x86.RCX, 0) // a lane, also where none runs
+		}
+		if same && in.b == 0 {
+			one()
+		} else {
+			e.eachLane(in.b, lanes, one)
+		}
 		r := e.out(in.d, 0)
 		if same { // what the lane that was last has is for all, whichever run
 			e.Load(x86.Width(size), x86.RAX, lane(2, size))
@@ -110,7 +113,7 @@ func (g *gen) loadBytes(n *ir.Node) {
 
 func (g *gen) storeBytes(n *ir.Node) {
 	if n.Mem.Mode != isa.AddrByte {
-		g.fail(n, "it uses memory of a block, or a slot chosen at run time")
+		g.fail(n, chosenSlot)
 		return
 	}
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, int32(g.u*g.lanes)

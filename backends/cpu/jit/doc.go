@@ -28,6 +28,7 @@
 //	            segments; access.go: their memory; spaced.go: that which lies apart;
 //	            slots.go: where slots are, kept in registers in loops; blockgroups.go: how many
 //	            groups of a block do a segment together
+//	atomics.go  atomic operations; shared.go: a block's shared memory
 //	soon.go     puts what adds up what loops leave right behind them
 //	collective.go  what the lanes of a block come to together; running.go: scans by which each
 //	            group goes from its loads to its stores; columnscans.go: those of columns side by
@@ -105,7 +106,9 @@
 // straight. Columns side by side are scanned as they lie in memory. Scans of many groups go from
 // the array's end to its start, once for each distance.
 //
-// Lanes that meet within a branch or a loop, shared memory and atomics are declined, as are launches of such programs whose blocks have more than one row.
+// Shared memory is a slot that lies in the frame (shared.go). Atomic operations are done a lane at a time
+// (atomics.go). Lanes that meet within a branch or a loop are declined, as are launches of programs whose lanes meet, or
+// share memory, and whose blocks have more than one row.
 //
 // # Memory
 //

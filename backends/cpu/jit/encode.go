@@ -22,6 +22,7 @@ type encoder struct {
 	*unit
 	t      *target
 	lay    *layout
+	shared int      // the slot that is shared memory
 	data   []*vinfo // the constants that have places, in the order of these
 	tables []table
 	aside  []aside

@@ -39,7 +39,9 @@ type program struct {
 	shortcut map[*ir.Node]bool     // see findShortcuts
 	specials map[*ir.Node]*special // see findSpecials; nil: what stands within one
 	blocks   *blocks               // how it runs by blocks; nil: it does not
-	meets    bool                  // lanes of a block meet, so it runs by blocks alone
+	meets    bool                  // lanes of a block meet, or share memory, so it runs by blocks alone
+	shared   int                   // the slot that is a block's shared memory, or -1
+	unread   map[*ir.Node]bool     // atomic operations of which nobody asks what was there before
 	packing  packing               // where it is not run by blocks
 	divisors map[*ir.Value]bool    // what is divided by
 	formers  map[*ir.Node]*former  // see findFormer
@@ -86,36 +88,37 @@ type gen struct {
 	packing packing
 	pro     []inst // what runs once
 
-	shared []vreg   // by value ID: what is the same in all groups
-	vals   [][]vreg // by unrolled group, then value ID
-	u      int      // the group at hand
-	lo, hi int      // groups that code is written for together
-	lin    []linear // by value ID; nil: nothing is linear
-	heads  []vreg   // by value ID
-	steps  map[numberKey]x86.Label
-	room   int32 // bytes of the frame given to arrays so far
-	places map[*ir.Node]vreg
-	ahead  map[*ir.Node]vreg // of a segment's loads that need no check in its loop
-	next   []*mref           // what the next segment will load
-	kept   map[int]slotRegs  // by slot, in the loop at hand
-	begins map[*ir.Node]vreg // of spaced loads
-	combs  map[[2]int]*comb
-	flags  map[*ir.Node]int32
-	sides  map[*ir.Node]*sides
-	weaves map[[2]int]*weave
-	early  map[*ir.Node]bool // nodes whose heads are computed already
-	arrays map[*ir.Value]int32
-	spare  map[int][]int32 // arrays that are free, by the bytes of an element
-	lying  []*ir.Value     // what lies in arrays, in order
-	alive  int32           // where the masks of lanes that have not left are; 0: all are there
-	m      vreg            // mask of the lanes that run; 0: all
-	mine   vreg            // that mask, where the region that comes may change it; 0: it may not
-	full   vreg            // mask of all lanes
-	once   bool            // instructions go to pro
-	rare   bool            // see inst
-	src    int32           // of what is added, see inst
-	consts map[numberKey]vreg
-	odds   map[vreg]vreg // see oddBytes
+	shared   []vreg   // by value ID: what is the same in all groups
+	vals     [][]vreg // by unrolled group, then value ID
+	u        int      // the group at hand
+	lo, hi   int      // groups that code is written for together
+	lin      []linear // by value ID; nil: nothing is linear
+	heads    []vreg   // by value ID
+	steps    map[numberKey]x86.Label
+	room     int32 // bytes of the frame given to arrays so far
+	places   map[*ir.Node]vreg
+	ahead    map[*ir.Node]vreg // of a segment's loads that need no check in its loop
+	next     []*mref           // what the next segment will load
+	kept     map[int]slotRegs  // by slot, in the loop at hand
+	begins   map[*ir.Node]vreg // of spaced loads
+	combs    map[[2]int]*comb
+	flags    map[*ir.Node]int32
+	sides    map[*ir.Node]*sides
+	weaves   map[[2]int]*weave
+	early    map[*ir.Node]bool // nodes whose heads are computed already
+	arrays   map[*ir.Value]int32
+	spare    map[int][]int32 // arrays that are free, by the bytes of an element
+	lying    []*ir.Value     // what lies in arrays, in order
+	sharedAt int32           // where a block's shared memory is in the frame
+	alive    int32           // where the masks of lanes that have not left are; 0: all are there
+	m        vreg            // mask of the lanes that run; 0: all
+	mine     vreg            // that mask, where the region that comes may change it; 0: it may not
+	full     vreg            // mask of all lanes
+	once     bool            // instructions go to pro
+	rare     bool            // see inst
+	src      int32           // of what is added, see inst
+	consts   map[numberKey]vreg
+	odds     map[vreg]vreg // see oddBytes
 
 	unmasked map[vreg]vreg // of what was rounded to bf16, the register with its low bits
 	divisors map[divided]divisor
@@ -141,11 +144,16 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
+	p := &program{fn: x, straight: true, unread: map[*ir.Node]bool{},
 		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, tests: map[*ir.Node]*ir.Node{}, asked: map[*ir.Node]asked{}, divisors: map[*ir.Value]bool{}, conditions: map[*ir.Node]bool{}}
+	if err := p.shareMemory(m); err != nil {
+		return nil, err
+	}
+	x, p.lay = p.fn, newLayout(len(p.fn.Slots), len(p.fn.ParamTypes))
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
+	p.findUnread()
 	p.leaving(x.Body, nil)
 	p.findShortcuts()
 	p.findTests(x.Body)
@@ -256,7 +264,7 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code []byte, lay layout, err error) {
 	lay, t = p.lay, t.targetFor(s)
 	room := 3*p.insts + 32 // for most
-	e := &encoder{Asm: x86.Asm{Has: t.features()}, unit: &unit{info: make([]vinfo, 1, room), code: make([]inst, 0, room)}, t: t, lay: &lay}
+	e := &encoder{Asm: x86.Asm{Has: t.features()}, unit: &unit{info: make([]vinfo, 1, room), code: make([]inst, 0, room)}, t: t, lay: &lay, shared: p.shared}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
 		shared: make([]vreg, p.fn.NumValues), consts: map[numberKey]vreg{}, odds: map[vreg]vreg{}, unmasked: map[vreg]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
@@ -423,6 +431,9 @@ func (g *gen) function() {
 	g.full = g.allLanes() // first: what is not so is computed apart too
 	if p.apart != nil && !g.packed && g.shape.block == 0 {
 		g.computeApart(p.fn.Body, g.narrow())
+	}
+	if p.shared >= 0 {
+		g.frameSlot()
 	}
 	for _, n := range p.fn.Body.Nodes {
 		g.hoist(n)

@@ -15,7 +15,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/22"
+const Version = "jit/23"
 
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.
@@ -25,6 +25,7 @@ type Kernel struct {
 	cost  *analysis.Cost
 	arena *mem.Arena
 	other *Declined
+	odd   uint32 // machine code's lock, see argLock
 
 	mu       sync.Mutex
 	variants atomic.Pointer[[]*variant]

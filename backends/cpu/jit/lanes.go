@@ -61,15 +61,28 @@ func (e *encoder) spread(v vreg, i, vl int) {
 	e.Emit(x86.StoreUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(i))})
 }
 
-// eachLane runs fn for each lane of mask m, 0 being all; RCX is the lane. RDX
-// and what fn does not use stay.
-func (e *encoder) eachLane(m vreg, lanes int, fn func()) {
-	if m == 0 {
-		e.MovImm(x86.RDX, uint64(1)<<lanes-1)
-	} else {
-		e.maskBits(x86.RDX, m, lanes)
+// clearScratch makes vl bytes of vector i of the lanes' memory zero.
+func (e *encoder) clearScratch(i, vl int) {
+	for at := int32(0); at < int32(vl); at += 8 {
+		e.StoreImm(x86.W64, x86.At(regArgs, scratch(i)+at), 0)
 	}
+}
+
+// eachLane runs fn for each lane of mask m, 0 being all, in order; RCX is the lane. RDX has the lanes that are yet
+// to come where there is a mask, and is free otherwise; fn leaves both as they are. Where there is a mask and it
+// has a lane, RCX is the last one of them behind it.
+func (e *encoder) eachLane(m vreg, lanes int, fn func()) {
 	again, done := e.NewLabel(), e.NewLabel()
+	if m == 0 {
+		e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
+		e.Bind(again)
+		fn()
+		e.OpImm(x86.ADD, x86.W32, x86.RCX, 1)
+		e.OpImm(x86.CMP, x86.W32, x86.RCX, int32(lanes))
+		e.Jcc(x86.B, again)
+		return
+	}
+	e.maskBits(x86.RDX, m, lanes)
 	e.Bind(again)
 	e.Test(x86.W64, x86.RDX, x86.RDX)
 	e.Jcc(x86.E, done)

@@ -22,6 +22,8 @@ const (
 	argLeft    = 200 // u64: lanes that are not done, those of the block at hand included
 	argBlockNo = 208 // u64: number of the block at hand in the grid
 	argRows    = 216 // u64: rows of so many lanes each that are done one after the other, where code is not for blocks
+	argMask    = 224 // u64: the lanes of a group that are yet to come, while one does an atomic operation
+	argLock    = 232 // address of a u32: not 0 while a lane does one at an address that is no multiple of its size
 	argLanes   = 256
 	headBytes  = argLanes + 4*64
 )

@@ -470,7 +470,11 @@ func (e *encoder) noteLane(n *ir.Node, kind isa.FaultKind, known bool) {
 	e.Store(x86.W64, x86.At(regArgs, argLane), x86.RAX)
 	e.StoreImm(x86.W32, x86.At(regArgs, argSite), int32(n.Site))
 	e.StoreImm(x86.W32, x86.At(regArgs, argKind), int32(kind))
-	e.StoreImm(x86.W32, x86.At(regArgs, argSlot), int32(n.Mem.Slot))
+	slot := n.Mem.Slot
+	if slot == e.shared { // it has no number
+		slot = 0
+	}
+	e.StoreImm(x86.W32, x86.At(regArgs, argSlot), int32(slot))
 	if known {
 		e.Store(x86.W64, x86.At(regArgs, argAt), regT)
 		e.StoreImm(x86.W32, x86.At(regArgs, argKnown), 1)

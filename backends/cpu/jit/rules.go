@@ -61,20 +61,16 @@ var (
 
 // declined says of each instruction without a rule why it has none.
 var declined = map[isa.Op]string{
-	isa.LDS: sharedMemory, isa.STS: sharedMemory,
-	isa.ATOM_ADD: atomically, isa.ATOM_MIN: atomically, isa.ATOM_MAX: atomically, isa.ATOM_AND: atomically,
-	isa.ATOM_OR: atomically, isa.ATOM_XOR: atomically, isa.ATOM_EXCH: atomically, isa.ATOM_CAS: atomically,
 	isa.CLS_GET: classGraph, isa.MIRROR: classGraph, isa.UNITY_TEST: classGraph, isa.NBR_COUNT: classGraph, isa.NBR_GET: classGraph, isa.BOUND_MAP: classGraph,
 	isa.RES_ACCUM: ofTheLaunch, isa.PHASE_GET: ofTheLaunch, isa.PHASE_ADV: ofTheLaunch,
 	isa.POOL_ALLOC: ofTheLane, isa.POOL_FREE: ofTheLane, isa.POOL_LOAD: ofTheLane, isa.POOL_STORE: ofTheLane,
 }
 
 const (
-	sharedMemory = "it uses a block's shared memory"
-	atomically   = "it changes memory atomically"
-	classGraph   = "it works on the class graph"
-	ofTheLaunch  = "it uses state of the launch or stream"
-	ofTheLane    = "it uses a lane's scratch"
+	classGraph  = "it works on the class graph"
+	ofTheLaunch = "it uses state of the launch or stream"
+	ofTheLane   = "it uses a lane's scratch"
+	chosenSlot  = "its slot is chosen at run time"
 )
 
 func init() {
@@ -88,10 +84,14 @@ func init() {
 		isa.SET: compare, isa.SEL: choose, isa.CVT: convert, isa.BITCAST: bitcast,
 		isa.LDP: parameter, isa.LDC: lookUp, isa.SREG: specialValue,
 		isa.LDG: load, isa.STG: store, isa.MEM_FENCE: fence,
+		isa.LDS: load, isa.STS: store, // as LDG and STG, see shareMemory
 		// Segments end here; blocks.go has what is done.
 		isa.BAR_SYNC:         segmentEnd,
 		isa.BLOCK_REDUCE_ADD: segmentEnd, isa.BLOCK_REDUCE_MIN: segmentEnd, isa.BLOCK_REDUCE_MAX: segmentEnd, isa.BLOCK_REDUCE_MUL: segmentEnd,
 		isa.BLOCK_SCAN_ADD: segmentEnd, isa.BLOCK_SCAN_MIN: segmentEnd, isa.BLOCK_SCAN_MAX: segmentEnd, isa.BLOCK_SCAN_MUL: segmentEnd,
+	}
+	for op := range atomics {
+		rules[op] = atomically
 	}
 }
 

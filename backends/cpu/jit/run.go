@@ -379,6 +379,7 @@ func (f *frame) enter(r *run) {
 	}
 	*(*uintptr)(f.at(argCancel)) = uintptr(unsafe.Pointer(cancel))
 	*f.u32(argEnded), *f.u32(argKind), *f.u64(argLane) = 0, 0, math.MaxUint64
+	*(*uintptr)(f.at(argLock)) = uintptr(unsafe.Pointer(&r.k.odd))
 	for i := range l.Params {
 		cell := l.Params[i]
 		if t := p.fn.ParamTypes[i]; !half(t) || !r.v.halves {
@@ -434,7 +435,11 @@ func (k *Kernel) takeRun() *run {
 		k.runs = k.runs[:n-1]
 		return r
 	}
-	return &run{k: k, views: make([]view, len(k.p.fn.Slots))}
+	slots := len(k.p.fn.Slots)
+	if k.p.shared >= 0 {
+		slots--
+	}
+	return &run{k: k, views: make([]view, slots)}
 }
 
 func (k *Kernel) giveBack(r *run) {

@@ -71,6 +71,14 @@ func textOf(op isa.Op, row *isa.Row, f isa.Form) string {
 		case isa.Mem:
 			fmt.Fprintf(&slots, "slot m %v\n", f.Type)
 			text = "m[index]"
+		case isa.SharedMem:
+			slots.WriteString("shared 64\n")
+			text = "shared[8]"
+		case isa.AnyMem:
+			fmt.Fprintf(&slots, "slot m %v\n", f.Type)
+			fmt.Fprintf(&slots, "slot at i64\n")
+			fmt.Fprintf(&loads, "ldg.i64 at, at[index]\n")
+			text = "m[at + 8]"
 		case isa.ParamRef:
 			fmt.Fprintf(&slots, "param k %v\n", f.Type)
 			text = "k"

@@ -187,6 +187,30 @@ func (a *Asm) OpTo(op ALU, w Width, m Mem, s Reg) {
 	a.legacy(w, 0, []byte{byte(op)<<3 | 1}, s, 0, &m, 0)
 }
 
+// Lock has the next instruction, which reads and writes memory, do so atomically.
+func (a *Asm) Lock() {
+	a.note("lock")
+	a.bytes(0xF0)
+}
+
+// XAdd is memory ← memory + s, and s ← what was there.
+func (a *Asm) XAdd(w Width, m Mem, s Reg) {
+	a.note("xadd", memory(w, &m), reg(w, s))
+	a.legacy(w, 0, []byte{0x0F, 0xC1}, s, 0, &m, 0)
+}
+
+// XChg exchanges memory and s, always atomically.
+func (a *Asm) XChg(w Width, m Mem, s Reg) {
+	a.note("xchg", memory(w, &m), reg(w, s))
+	a.legacy(w, 0, []byte{0x87}, s, 0, &m, 0)
+}
+
+// CmpXChg is memory ← s if it is RAX, else RAX ← what is there; the flags are those of comparing the two.
+func (a *Asm) CmpXChg(w Width, m Mem, s Reg) {
+	a.note("cmpxchg", memory(w, &m), reg(w, s))
+	a.legacy(w, 0, []byte{0x0F, 0xB1}, s, 0, &m, 0)
+}
+
 // Test compares d & s with 0.
 func (a *Asm) Test(w Width, d, s Reg) {
 	a.note("test", reg(w, d), reg(w, s))

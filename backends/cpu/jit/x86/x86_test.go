@@ -334,6 +334,9 @@ func TestGeneral(t *testing.T) {
 				add(fmt.Sprintf("%s %s ptr %s, %s", text, size, mt, sn), func(a *Asm) { a.OpTo(op, w, m, s) })
 				add(fmt.Sprintf("%s %s ptr %s, %d", text, size, mt, int8(v)), func(a *Asm) { a.OpMemImm(op, w, m, int8(v)) })
 			}
+			add(fmt.Sprintf("xadd %s ptr %s, %s", size, mt, sn), func(a *Asm) { a.XAdd(w, m, s) })
+			add(fmt.Sprintf("xchg %s ptr %s, %s", size, mt, sn), func(a *Asm) { a.XChg(w, m, s) })
+			add(fmt.Sprintf("cmpxchg %s ptr %s, %s", size, mt, sn), func(a *Asm) { a.CmpXChg(w, m, s) })
 			add(fmt.Sprintf("test %s, %s", dn, sn), func(a *Asm) { a.Test(w, d, s) })
 			add(fmt.Sprintf("imul %s, %s", dn, sn), func(a *Asm) { a.IMul(w, d, s) })
 			for op, text := range map[Unary]string{NOT: "not", NEG: "neg", MUL: "mul", IMUL: "imul", DIV: "div", IDIV: "idiv"} {
@@ -379,6 +382,7 @@ func TestGeneral(t *testing.T) {
 	add("cdq", func(a *Asm) { a.SignRAX(W32) })
 	add("cqo", func(a *Asm) { a.SignRAX(W64) })
 	add("ret", (*Asm).Ret)
+	add("lock", (*Asm).Lock)
 	add("vzeroupper", (*Asm).VZeroUpper)
 	add("sfence", (*Asm).SFence)
 	add("tilerelease", (*Asm).TileRelease)
