@@ -134,6 +134,20 @@ func TestAtomics(t *testing.T) {
 	}
 }
 
+// A place that is a constant, where nothing has made it part of the address, is no reason for groups of fewer lanes.
+func TestAtomicsAtConstants(t *testing.T) {
+	v := verify(t, "program p\nslot x f32\nslot b u32\nslot c u32\nslot out f32\n  ldg.f32 x, x[index]\n  and.u32 r, 0xffffffff, 7\n  shl.u32 r, r, 2\n  atom_max.u32 old, c[r], 0xffffffff\n"+
+		"  ldg.u32 y, b[r + 4]\n  cvt.f32.u32 z, y\n  add.f32 x, x, z\n  stg.f32 x, out[index]\n  exit")
+	contents := randomContents(rand.New(rand.NewPCG(1, 52)), v, 97)
+	want := run(t, interp.New(), v, linear(97, 33), contents, nil, nil)
+	for _, l := range levels {
+		m := newReady(t, on(t, l, 1), v, ir.Without("simplify", "params", "commute"))
+		err := same(v, m.run(t, new(host).block, linear(97, 33), contents, nil, nil), want)
+		m.k.Release()
+		require.NoError(t, err, "%v\n%v", l, m.f)
+	}
+}
+
 // No operation is lost where threads come to one place at a time, be it a multiple of its size or not, while the collector runs.
 func TestAtomicsByThreads(t *testing.T) {
 	const n, bins = 200_000, 7

@@ -59,7 +59,7 @@ func atomically(g *gen, n *ir.Node) {
 			e.clearScratch(2, vl)
 		}
 		e.eachLane(in.k, lanes, func() {
-			e.laneOffset(in.a)
+			e.laneOffset(n, in.a)
 			e.inside(n, p, group, func() { e.update(in, n, n.Mem.Slot != p.shared) })
 		})
 		if in.d != 0 {

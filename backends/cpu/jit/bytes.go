@@ -9,12 +9,19 @@ import (
 // Loads and stores by byte addresses, a lane at a time.
 
 // offset is the register of a byte address less its constant part; 0: it has
-// no other.
+// no other, or a constant, for which groups may have too many lanes.
 func (g *gen) offset(n *ir.Node) vreg {
-	if n.Mem.HasOff {
-		return g.val(n.Args[n.AddrArgs()-1])
+	if _, constant := constantOffset(n); constant {
+		return 0
 	}
-	return 0
+	return g.val(n.Args[n.AddrArgs()-1])
+}
+
+func constantOffset(n *ir.Node) (c uint64, ok bool) {
+	if !n.Mem.HasOff {
+		return 0, true
+	}
+	return n.Args[n.AddrArgs()-1].Const()
 }
 
 // spreadOffsets stores what offset gave, and laneOffset loads a lane's to RAX.
@@ -24,10 +31,13 @@ func (e *encoder) spreadOffsets(v vreg, vl int) {
 	}
 }
 
-func (e *encoder) laneOffset(v vreg) {
-	if v != 0 {
+func (e *encoder) laneOffset(n *ir.Node, v vreg) {
+	switch c, _ := constantOffset(n); {
+	case v != 0:
 		e.Load(x86.W64, x86.RAX, lane(0, 8))
-	} else {
+	case c != 0:
+		e.MovImm(x86.RAX, c)
+	default:
 		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
 	}
 }
@@ -80,7 +90,7 @@ func (g *gen) loadBytes(n *ir.Node) {
 		e.spreadOffsets(in.a, wide)
 		e.clearScratch(2, vl)
 		one := func() {
-			e.laneOffset(in.a)
+			e.laneOffset(n, in.a)
 			e.inside(n, p, group, func() {
 				from := x86.At(x86.RAX, 0)
 				if t.Signed() && w < x86.W32 {
@@ -124,7 +134,7 @@ func (g *gen) storeBytes(n *ir.Node) {
 		e.spreadOffsets(in.a, wide)
 		e.spread(in.c, 2, vl)
 		e.eachLane(in.b, lanes, func() {
-			e.laneOffset(in.a)
+			e.laneOffset(n, in.a)
 			e.inside(n, p, group, func() {
 				e.Load(x86.Width(size), regT, lane(2, size))
 				e.Store(w, x86.At(x86.RAX, 0), regT)
