@@ -15,6 +15,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
@@ -219,6 +220,42 @@ func TestContractions(t *testing.T) {
 					}
 				}
 			}
+		})
+	}
+}
+
+// TestWhatIsSaidOfContractions: who asks is told whether gemm has a program's loop, and if not, why.
+func TestWhatIsSaidOfContractions(t *testing.T) {
+	machine(t, 1)
+	for _, c := range []struct {
+		name string
+		t    isa.Type
+		text []string
+		want string // "" if there is nothing to say
+	}{
+		{"taken", isa.F32, []string{byDivision, growing, relu, indexed}, `s0 · s1 of f32, added up by a loop, by gemm where a launch's lanes make up a matrix`},
+		{"by blocks", isa.F64, []string{byBlocks, anew, stored}, `s0 · s1 of f64, added up by a loop, by gemm where a launch's lanes make up a matrix`},
+		{"from a load of C", isa.F32, []string{byDivision, strings.Replace(growing, "mov.T acc, 0", "ldg.T acc, c[index]", 1), indexed}, "not by gemm: the sum does not begin with +0.0"},
+		{"into a factor", isa.F32, []string{byDivision, growing, indexed, behind}, "not by gemm: a factor is of another type, or may be written"},
+		{"more to load", isa.F32, []string{byDivision, strings.Replace(growing, "fma.T acc, u", "ldg.T z, d[oa]\nfma.T ac2, z, v, ac2\nfma.T acc, u", 1), "add.T acc, acc, ac2\n", indexed}, "not by gemm: more than the sum is used of what the loop leaves"},
+		{"of 16 bits", isa.F16, []string{byDivision, growing, indexed}, "not by gemm: gemm has no chains of f16, but of f32 and f64"},
+		{"a place that is loaded", isa.F32, []string{byDivision, "ldg.T z, d[0]\ncvt.u64.T i, z\n", growing, indexed}, "not by gemm: what a factor's place is made of is not known before the launch"},
+		{"two in one", isa.F32, []string{byDivision, strings.Replace(strings.Replace(growing, "loop k, done", "loop 2, out\nloop k, done", 1), "done:\n", "done:\nout:\n", 1), indexed}, "not by gemm: no loop outside of others does nothing but add up products of what it loads, unconverted"},
+		{"no products of loads", isa.F32, []string{byDivision, "mov.T acc, 0\nloop k, done\nfma.T acc, acc, 0.5, 1\ndone:\n", indexed}, ""},
+		{"no loop", isa.F32, []string{byDivision, "ldg.T acc, a[index]\n", indexed}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := contractionText(c.t, c.text...)
+			for _, zero := range []string{"acc", "ac2"} {
+				text = strings.Replace(text, "ldp.u32 k, k\n", fmt.Sprintf("ldp.u32 k, k\nmov.%v %s, 0\n", c.t, zero), 1)
+			}
+			f, _, err := ir.Canonical(verify(t, text))
+			require.NoError(t, err)
+			said, err := cpu.Explain(nil, f)
+			require.NoError(t, err)
+			_, line, found := strings.Cut(said, "\n  contraction: ")
+			require.Equal(t, c.want != "", found, said)
+			require.Equal(t, c.want, line)
 		})
 	}
 }

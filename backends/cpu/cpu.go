@@ -324,28 +324,39 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 
 // Explain tells by which engine the backend runs a program on this machine, and
 // why not by one that is faster; by none is a *backends.Unsupported, as Compile's is.
+// Of a program that adds up products in a loop a second line tells whether gemm does, or why not.
 // m, which may be nil, counts the work.
 func Explain(m *work.Meter, f *ir.Func) (string, error) {
-	why := ""
-	for _, e := range New(1).engines {
+	return New(1).explain(m, f)
+}
+
+func (b *Backend) explain(m *work.Meter, f *ir.Func) (string, error) {
+	why, product := "", ""
+	for _, e := range b.engines {
 		if e.library {
 			continue
 		}
 		p, err := e.compile(m, nil, f)
-		if err == nil {
+		var none *backends.Unsupported
+		switch {
+		case err == nil:
+			if k, ok := p.(*contraction.Kernel); ok {
+				product = contractionLine + k.Taken()
+			}
 			p.Release()
-			return e.name + why, nil
-		}
-		if !errors.As(err, new(*backends.Unsupported)) {
+			return e.name + why + product, nil
+		case !errors.As(err, &none):
 			return "", err
+		case !e.special:
+			why += "; " + err.Error()
+		case none.Backend == contraction.Name && err != contraction.ErrNone:
+			product = contractionLine + "not by gemm: " + none.Why
 		}
-		if e.special {
-			continue
-		}
-		why += "; " + err.Error()
 	}
 	return "", &backends.Unsupported{Backend: "cpu", What: "the program", Why: strings.TrimPrefix(why, "; ")}
 }
+
+const contractionLine = "\n  contraction: "
 
 func (d *device) NewStream() (backends.Stream, error) {
 	return &stream{hostmem.Stream{Backend: "cpu"}, d}, nil

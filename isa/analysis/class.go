@@ -13,6 +13,13 @@ import (
 // what stands before and after it is code as any other.
 type Class struct {
 	Kind Kind
+	// Elementwise says that it computes each element of its outputs alone, as a
+	// Map does: it writes slot[index] and nothing else, and reads nothing that it
+	// writes but slot[index]. Of such a program how lanes are cut in blocks says nothing.
+	Elementwise bool
+	// Epilogue says, of a Product, that more is done with a sum of products than to
+	// store it, converted or not.
+	Epilogue bool
 	// Reason says, of Other, what keeps the program from being a map.
 	Reason string
 	// Reads, Writes and Gathers have a bit for each slot that is read by
@@ -29,18 +36,17 @@ type Kind uint8
 const (
 	// Other is none of those below.
 	Other Kind = iota
-	// Map computes each element of its outputs alone: it writes slot[index]
-	// and nothing else, and reads nothing that it writes but slot[index].
-	Map
-	// Product has a loop whose rounds add products of two loads to a number:
-	// Class.Sums has one with Factors.
+	// Product has a loop whose rounds add products of two loads to a number, and
+	// do nothing else: Class.Sums has one with Factors, Alone.
 	Product
+	// Map is Elementwise.
+	Map
 	// Reduction has a loop whose rounds combine numbers, or combines those of
 	// a block.
 	Reduction
 )
 
-var kindNames = [...]string{"other", "map", "product", "reduction"}
+var kindNames = [...]string{"other", "product", "map", "reduction"}
 
 // String returns the kind's name.
 func (k Kind) String() string { return kindNames[k] }
@@ -68,6 +74,8 @@ type Accumulation struct {
 	// Chunks lists the loops around, inner first, of which each adds up the
 	// results of the one before: the written order of long products.
 	Chunks []int
+	// Result is what comes of all rounds, of the loops of Chunks and of Collective.
+	Result *ir.Value
 }
 
 // IsProduct reports whether a sum of products of loads is accumulated.
@@ -108,13 +116,17 @@ func (a *Analysis) classify(m *work.Meter) {
 	}
 	products := false
 	for i := range k.Sums {
-		products = products || k.Sums[i].IsProduct() && k.Sums[i].Alone
+		if s := &k.Sums[i]; s.IsProduct() && s.Alone {
+			products = true
+			k.Epilogue = k.Epilogue || !c.stored(s.Result)
+		}
 	}
+	k.Elementwise = c.other == "" && k.Writes != 0
 	switch {
-	case c.other == "" && k.Writes != 0:
-		k.Kind = Map
 	case products:
 		k.Kind = Product
+	case k.Elementwise:
+		k.Kind = Map
 	case c.blocks || len(k.Sums) > 0:
 		k.Kind = Reduction
 	case c.other == "":
@@ -355,6 +367,7 @@ func (c *classifier) after(s *Accumulation, loop *ir.Node, op isa.Op) {
 		op = isa.ADD
 	}
 	result := loop.Results[s.Index]
+	defer func() { s.Result = result }()
 	for {
 		result = c.oneMore(result, op)
 		user := c.users[result.ID]
@@ -362,7 +375,7 @@ func (c *classifier) after(s *Accumulation, loop *ir.Node, op isa.Op) {
 			return
 		}
 		if by := collectives[user.Op.Inst()]; by == op && by != isa.NoOp {
-			s.Collective = user
+			s.Collective, result = user, user.Result()
 			return
 		}
 		inner := s.Loop
@@ -387,4 +400,14 @@ func (c *classifier) after(s *Accumulation, loop *ir.Node, op isa.Op) {
 		s.Chunks = append(s.Chunks, k)
 		result = around.Results[at]
 	}
+}
+
+// stored reports whether nothing is done with a value but to store it, converted or not.
+func (c *classifier) stored(v *ir.Value) bool {
+	user := c.users[v.ID]
+	if user != nil && user.Op == ir.Op(isa.CVT) && c.uses[v.ID] == 1 {
+		v = user.Result()
+		user = c.users[v.ID]
+	}
+	return c.uses[v.ID] == 1 && user != nil && user.Op == ir.Op(isa.STG)
 }

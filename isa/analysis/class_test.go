@@ -76,6 +76,7 @@ func TestLibraryIsClassified(t *testing.T) {
 					require.NoError(t, err)
 					a := analyse(t, v)
 					require.Equal(t, analysis.Map, a.Class.Kind, "%v: %s", typ, a.Class.Reason)
+					require.True(t, a.Class.Elementwise)
 					last := len(op.Operands) - 1
 					require.Equal(t, uint64(1)<<last, a.Class.Writes)
 					require.Equal(t, uint64(1)<<last-1, a.Class.Reads)
@@ -93,6 +94,7 @@ func TestLibraryIsClassified(t *testing.T) {
 					switch want.kinds[k] {
 					case analysis.Product:
 						requireProduct(t, a)
+						require.True(t, a.Class.Epilogue) // alpha, and beta of what was there
 					case analysis.Reduction:
 						requireReduction(t, a)
 					}
@@ -319,6 +321,50 @@ func TestClassesOfPrograms(t *testing.T) {
 			if c.check != nil {
 				c.check(t, a)
 			}
+		})
+	}
+}
+
+// TestUsersProducts: what ends in c[index] is a product too, and what is done with the sum is its epilogue.
+func TestUsersProducts(t *testing.T) {
+	const loop = `program p
+slot a f32
+slot b f32
+slot c f32
+param w u64
+ldp.u64 w, w
+sreg g, global_lane
+mul.u64 o, g, 4
+mov.f32 s, 0
+mov.u64 q, 0
+loop 100, done
+  ldg.f32 x, a[q]
+  ldg.f32 y, b[o]
+  fma.f32 s, x, y, s
+  add.u64 q, q, 4
+  add.u64 o, o, w
+done:
+`
+	for _, c := range []struct {
+		name, text            string
+		kind                  analysis.Kind
+		elementwise, epilogue bool
+		first                 string
+	}{
+		{"stored by index", loop + "stg.f32 s, c[index]\nexit", analysis.Product, true, false, "product\n"},
+		{"stored by address", loop + "mul.u64 o, g, 4\nstg.f32 s, c[o]\nexit", analysis.Product, false, false, "product\n"},
+		{"relu", loop + "max.f32 s, s, 0\nstg.f32 s, c[index]\nexit", analysis.Product, true, true, "product with an epilogue\n"},
+		{"relu, by address", loop + "max.f32 s, s, 0\nmul.u64 o, g, 4\nstg.f32 s, c[o]\nexit", analysis.Product, false, true, "product with an epilogue\n"},
+		{"stored and used", loop + "stg.f32 s, c[index]\nadd.f32 s, s, s\nmul.u64 o, g, 4\nstg.f32 s, c[o]\nexit", analysis.Product, false, true, "product with an epilogue\n"},
+		{"beside other work", strings.Replace(loop, "  fma", "  stg.f32 x, c[index]\n  fma", 1) + "stg.f32 s, c[index]\nexit", analysis.Map, true, false, "map\n"},
+		{"of one load", strings.Replace(loop, "fma.f32 s, x, y, s", "fma.f32 s, x, 2, s", 1) + "stg.f32 s, c[index]\nexit", analysis.Map, true, false, "map\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := analyseText(t, c.text)
+			require.Equal(t, c.kind, a.Class.Kind)
+			require.Equal(t, c.elementwise, a.Class.Elementwise)
+			require.Equal(t, c.epilogue, a.Class.Epilogue)
+			require.True(t, strings.HasPrefix(a.String(), c.first), "%v", a)
 		})
 	}
 }

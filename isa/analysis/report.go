@@ -15,6 +15,9 @@ func (a *Analysis) String() string {
 	var b strings.Builder
 	k := &a.Class
 	b.WriteString(k.Kind.String())
+	if k.Epilogue {
+		b.WriteString(" with an epilogue")
+	}
 	if k.Reason != "" {
 		b.WriteString(": " + k.Reason)
 	}

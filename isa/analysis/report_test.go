@@ -16,7 +16,7 @@ func TestReports(t *testing.T) {
 		step int
 		want string
 	}{
-		{kernels.Gemm, []int64{40, 50, 60, 0, 0}, 0, `product
+		{kernels.Gemm, []int64{40, 50, 60, 0, 0}, 0, `product with an epilogue
   access 0: ldg.f32 s1[lane.x·p6 + p5·round0 + block_dim.x·p6·%21], site 3, in loop 0, p6 from lane to lane, unless it wraps
   access 1: ldg.f32 s0[lane.y·p3 + p4·round0 + block_dim.y·p3·%17], site 4, in loop 0, 0 from lane to lane, unless it wraps
   access 2: ldg.f32 s2[4·lane.x + 4·lane.y·p1 + 4·block_dim.x·%21 + 4·block_dim.y·p1·%17], site 5, 4 from lane to lane, unless it wraps

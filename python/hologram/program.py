@@ -198,8 +198,10 @@ class Program(ProgramBase):
     def analysis(self) -> str:
         """What is known of the program before any launch, as text to read.
 
-        Its kind (map, reduction, product or other, with the reason), where it accesses memory and how that steps from
-        lane to lane, its loops, and by which engine the CPU runs it, with the reason why not by a faster one.
+        Its kind (map, reduction, product with or without an epilogue, or other, with the reason), where it accesses
+        memory and how that steps from lane to lane, its loops, and by which engine the CPU runs it, with the reason why
+        not by a faster one. Of a program that adds up products in a loop, also whether the loop is done as ``gemm``
+        does it, or why not.
         """
         return self._text(_ffi.TEXT_ANALYSIS).decode()
 

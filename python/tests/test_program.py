@@ -555,6 +555,31 @@ def test_analysis_says_what_kind_of_program_it_is_and_by_which_engine_it_runs():
     assert "strips" in atomic.analysis.splitlines()[-1]
     if "strips" not in engine:  # machine code is made here: then there is a reason
         assert "jit cannot run ATOM_ADD u32: " in atomic.analysis
+        product = """program p
+            slot a f32
+            slot b f32
+            slot c f32
+            sreg i, row
+            sreg j, column
+            mul.u64 i, i, 400
+            mul.u64 j, j, 4
+            mov.f32 s, START
+            loop 100, done
+            ldg.f32 x, a[i]
+            ldg.f32 y, b[j]
+            fma.f32 s, x, y, s
+            add.u64 i, i, 4
+            add.u64 j, j, 80
+            done:
+            max.f32 s, s, 0
+            stg.f32 s, c[index]
+            exit
+        """
+        kind, *_, last = hg.Program(product.replace("START", "0")).analysis.splitlines()
+        assert kind == "product with an epilogue"
+        assert last.startswith("  contraction: s0 · s1 of f32, added up by a loop, by gemm")
+        *_, last = hg.Program(product.replace("START", "1")).analysis.splitlines()
+        assert last == "  contraction: not by gemm: the sum does not begin with +0.0"
 
 
 def test_a_file_s_name_is_no_program() -> None:

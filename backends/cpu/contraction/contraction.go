@@ -15,6 +15,7 @@ package contraction
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -29,6 +30,9 @@ import (
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
 )
+
+// Name is what its errors have as their backend.
+const Name = "contraction"
 
 // Version is that of this engine, a part of cache keys.
 const Version = "contraction/1"
@@ -79,15 +83,24 @@ type state struct {
 	known   analysis.Launch
 }
 
+// ErrNone is Compile's of a program that adds up no products in a loop.
+var ErrNone = unsupported("it has no loop with a product")
+
+// Taken says of a program that Compile takes what gemm does of it, and when.
+func (k *Kernel) Taken() string {
+	a, b := k.loads[0].Mem.Slot, k.loads[1].Mem.Slot
+	return fmt.Sprintf("s%d · s%d of %v, added up by a loop, by gemm where a launch's lanes make up a matrix", min(a, b), max(a, b), k.loads[0].Type)
+}
+
 func unsupported(why string) error {
-	return &backends.Unsupported{Backend: "contraction", What: "the program", Why: why}
+	return &backends.Unsupported{Backend: Name, What: "the program", Why: why}
 }
 
 // Compile makes a kernel of a program with a loop that is a contraction; *backends.Unsupported says why there is none.
 // plain makes what runs f where its launches are declined, and left what runs f without the loop.
 func Compile(m *work.Meter, f *ir.Func, l jit.Level, plain, left Compiler) (*Kernel, error) {
 	if !hasFMA(f.Body, false) {
-		return nil, unsupported("it has no loop with a product")
+		return nil, ErrNone
 	}
 	a, err := analysis.NewMetered(m, f)
 	if err != nil {
@@ -125,7 +138,10 @@ func (k *Kernel) find(l jit.Level) error {
 		return s.Alone && s.Node.Op == ir.Op(isa.FMA) && k.a.Loops[s.Loop].Parent < 0 && isLoad(s.Node.Args[0].Node) && isLoad(s.Node.Args[1].Node)
 	})
 	if i < 0 {
-		return unsupported("no loop outside of others does nothing but add up products of what it loads")
+		if !slices.ContainsFunc(sums, func(s analysis.Accumulation) bool { return s.Node.Op == ir.Op(isa.FMA) && s.IsProduct() }) {
+			return ErrNone
+		}
+		return unsupported("no loop outside of others does nothing but add up products of what it loads, unconverted")
 	}
 	s := &sums[i]
 	k.loop, k.result = k.a.Loops[s.Loop].Node, s.Index
@@ -154,7 +170,7 @@ func (k *Kernel) find(l jit.Level) error {
 	}
 	var err error
 	if k.chains, err = gemm.NewChains(t, l); err != nil {
-		return err
+		return unsupported(fmt.Sprintf("gemm has no chains of %v, but of f32 and f64", t))
 	}
 	sl := slicer{loop: k.loop, numbers: map[*ir.Value]int{}}
 	count, ok := sl.value(k.loop.Args[0])

@@ -103,11 +103,11 @@ func (p *program) byBlocks() error {
 	b := &blocks{lin: p.linears()}
 	even, all := p.accesses(b.lin, p.fn.Body)
 	if p.bytes && !p.meets {
-		switch kind, atomics := p.a.Class.Kind, len(p.unread) > 0; {
-		case (kind == analysis.Map || atomics) && !even:
+		switch c, atomics := &p.a.Class, len(p.unread) > 0; {
+		case (c.Elementwise || atomics) && !even:
 			return nil
-		case kind == analysis.Product, kind != analysis.Map && !all && !atomics:
-			return unsupported("a "+kind.String(), "its byte addresses are not made vector accesses yet")
+		case !c.Elementwise && (c.Kind == analysis.Product || !all && !atomics):
+			return unsupported("a "+c.Kind.String(), "its byte addresses are not made vector accesses yet")
 		}
 	}
 	for n, short := range p.shortcut { // what a head is made of is no vector, as who uses it would have to find it

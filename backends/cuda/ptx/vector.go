@@ -12,7 +12,7 @@ import (
 )
 
 // Several elements a lane. A program that computes each element of its outputs
-// alone (analysis.Map) may have a lane do many, so that memory is accessed 16
+// alone (analysis.Class.Elementwise) may have a lane do many, so that memory is accessed 16
 // bytes at a time and much is under way at once. The elements of a block are
 //
 //	Groups runs of VectorLanes · Vector elements; in each run a lane has Vector
@@ -58,7 +58,7 @@ const (
 // vectors sets Vector and Groups.
 func (p *Program) vectors() {
 	a := analysis.New(p.fn)
-	if a.Class.Kind != analysis.Map || !p.AnyBlock || leaves(p.fn.Body) {
+	if !a.Class.Elementwise || !p.AnyBlock || leaves(p.fn.Body) {
 		return
 	}
 	largest, nodes := 1, countNodes(p.fn.Body)
