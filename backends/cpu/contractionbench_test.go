@@ -27,7 +27,7 @@ func BenchmarkContraction(b *testing.B) {
 			name  string
 			parts []string
 		}{{"plain", []string{byDivision, growing, indexed}}, {"relu", []string{byDivision, growing, relu, indexed}},
-			{"gelu", []string{byDivision, growing, gelu, indexed}}, {"blocks", []string{byBlocks, growing, relu, stored}}} {
+			{"gelu", []string{byDivision, growing, gelu, indexed}}, {"stored", []string{byLanes, growing, relu, stored}}, {"blocks", []string{byBlocks, growing, relu, stored}}} {
 			for _, threads := range []int{1, 2} {
 				for _, n := range []int64{64, 256, 512, 1024} {
 					b.Run(fmt.Sprintf("%v/%s/threads=%d/n=%d", ty, c.name, threads, n), func(b *testing.B) {
@@ -68,6 +68,7 @@ func BenchmarkContraction(b *testing.B) {
 							}
 						}
 						runtime.KeepAlive(h)
+						b.ReportMetric(min(float64(cpu.ContractedByRows(k)), 1), "by-rows")
 						b.ReportMetric(float64(best.Nanoseconds())/1e3, "best-µs")
 						b.ReportMetric(2*float64(n*n*n)/float64(best.Nanoseconds()), "best-Gflop/s")
 					})

@@ -95,6 +95,7 @@ func contractions(l jit.Level, other engine) engine {
 	return engine{name: other.name + "+" + contraction.Version, special: true, compile: func(m *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
 		k, err := contraction.Compile(m, f, l,
 			func(m *work.Meter, f *ir.Func) (contraction.Program, error) { return other.compile(m, v, f) },
+			func(m *work.Meter, f *ir.Func) (contraction.Program, error) { return compiler(l).compile(m, nil, f) },
 			func(m *work.Meter, f *ir.Func) (contraction.Program, error) {
 				p, err := compiler(l).compile(m, nil, f)
 				if errors.As(err, new(*backends.Unsupported)) {

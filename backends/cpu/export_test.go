@@ -22,3 +22,11 @@ func Contracted(k backends.Kernel) uint64 {
 	}
 	return 0
 }
+
+// ContractedByRows tells of how many of these what is left of the program was run row by row.
+func ContractedByRows(k backends.Kernel) uint64 {
+	if c, ok := k.(*kernel).program.(*contraction.Kernel); ok {
+		return c.Rows()
+	}
+	return 0
+}

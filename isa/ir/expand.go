@@ -146,8 +146,18 @@ func (c *cloner) region(r *Region) *Region {
 func (c *cloner) appendNodes(out, nodes []*Node) []*Node {
 	for _, n := range nodes {
 		c.to.work.Step(1)
+		if c.instead != nil && n.Result() != nil {
+			if p, ok := c.instead.Places[n.Result()]; ok {
+				out = c.instead.place(c, out, n, p)
+				continue
+			}
+		}
 		if n.isLeaf() {
-			c.values[n.Results[0]] = c.to.leaf(n.Op, n.Form, n.Imm, n.Results[0].Type)
+			imm := n.Imm
+			if c.instead != nil && n.Op == Op(isa.SREG) {
+				imm = c.instead.special(isa.Special(imm))
+			}
+			c.values[n.Results[0]] = c.to.leaf(n.Op, n.Form, imm, n.Results[0].Type)
 			continue
 		}
 		if c.in != nil && n.Mem.Mode == isa.AddrIndex {

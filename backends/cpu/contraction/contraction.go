@@ -14,7 +14,6 @@
 package contraction
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -35,7 +34,7 @@ import (
 const Name = "contraction"
 
 // Version is that of this engine, a part of cache keys.
-const Version = "contraction/1"
+const Version = "contraction/2"
 
 // maxSlots is how many slots a program has at most, with that of the product.
 const maxSlots = 64
@@ -53,7 +52,7 @@ type Compiler func(*work.Meter, *ir.Func) (Program, error)
 type Kernel struct {
 	f       *ir.Func
 	plain   Program
-	compile Compiler
+	compile [2]Compiler // of what is left without the loop: as machine code, and in any case
 	a       *analysis.Analysis
 	loop    *ir.Node
 	result  int
@@ -64,16 +63,9 @@ type Kernel struct {
 	offsets [2]int // of the loads: their steps, -1: none
 
 	states sync.Pool // of *state
-	rests  [2]rest
+	rests  rests
 	used   atomic.Uint64
-}
-
-// rest is the program without the loop, whose result is taken from a place of the index space, or of the grid.
-type rest struct {
-	once    sync.Once
-	program Program
-	sites   []int
-	err     error
+	rows   atomic.Uint64
 }
 
 // state is what a launch needs, kept for the next one.
@@ -97,8 +89,9 @@ func unsupported(why string) error {
 }
 
 // Compile makes a kernel of a program with a loop that is a contraction; *backends.Unsupported says why there is none.
-// plain makes what runs f where its launches are declined, and left what runs f without the loop.
-func Compile(m *work.Meter, f *ir.Func, l jit.Level, plain, left Compiler) (*Kernel, error) {
+// plain makes what runs f where its launches are declined, left what runs f without the loop, and fast, which may
+// not support it, does so as machine code.
+func Compile(m *work.Meter, f *ir.Func, l jit.Level, plain, fast, left Compiler) (*Kernel, error) {
 	if !hasFMA(f.Body, false) {
 		return nil, ErrNone
 	}
@@ -106,7 +99,7 @@ func Compile(m *work.Meter, f *ir.Func, l jit.Level, plain, left Compiler) (*Ker
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{f: f, a: a, compile: left}
+	k := &Kernel{f: f, a: a, compile: [2]Compiler{fast, left}}
 	if err := k.find(l); err != nil {
 		return nil, err
 	}
@@ -275,11 +268,7 @@ func (s *slicer) next(v *ir.Value) *ir.Node {
 // Release frees what the kernel keeps.
 func (k *Kernel) Release() {
 	k.plain.Release()
-	for i := range k.rests {
-		if p := k.rests[i].program; p != nil {
-			p.Release()
-		}
-	}
+	k.rests.release()
 }
 
 // Estimate is about what so many lanes and instructions of lanes take, in nanoseconds, where gemm does none of it.
@@ -287,6 +276,9 @@ func (k *Kernel) Estimate(lanes uint64, steps float64) float64 { return k.plain.
 
 // Used reports how many launches were done by way of gemm.
 func (k *Kernel) Used() uint64 { return k.used.Load() }
+
+// Rows reports of how many of these what is left was done row by row.
+func (k *Kernel) Rows() uint64 { return k.rows.Load() }
 
 // Direct is what the plain program says of launches that are not done by way of gemm.
 func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
@@ -308,9 +300,12 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if !ok || k.overlaps(l) {
 		return k.plain.Run(l, pool)
 	}
-	r := k.rest(p.byGrid)
+	r := k.restFor(&p)
 	if r.err != nil {
 		return k.plain.Run(l, pool)
+	}
+	if r.places.byRows {
+		k.rows.Add(1)
 	}
 	bytes := p.places * int64(k.loads[0].Type.Size())
 	room, err := takeRoom(bytes)
@@ -323,44 +318,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if err := k.chains.Run(&p.Matrices, l.Record, pool); err != nil {
 		return err
 	}
-	return r.run(l, room.Addr, bytes, k.loads[0].Type, p.byGrid, pool)
-}
-
-// rest returns the program without the loop.
-func (k *Kernel) rest(byGrid bool) *rest {
-	r := &k.rests[0]
-	if byGrid {
-		r = &k.rests[1]
-	}
-	r.once.Do(func() {
-		var f *ir.Func
-		if f, r.sites, r.err = (&ir.Instead{Loop: k.loop, Result: k.result, ByGrid: byGrid}).Put(nil, k.f); r.err == nil {
-			r.program, r.err = k.compile(nil, f)
-		}
-	})
-	return r
-}
-
-// run runs what is left of a launch, with the product in memory.
-func (r *rest) run(l *backends.Launch, addr uintptr, bytes int64, t isa.Type, byGrid bool, pool *workers.Pool) error {
-	x := *l
-	v := backends.View{Addr: addr, Type: t, Rank: l.Rank, Shape: l.Shape}
-	if byGrid {
-		v.Bytes = bytes
-	}
-	for d, n := l.Rank-1, int64(1); d >= 0; d-- {
-		v.Stride[d] = n
-		n *= l.Shape[d]
-	}
-	x.Slots = append(slices.Clone(l.Slots), v)
-	err := r.program.Run(&x, pool)
-	var fault *backends.ProgramFault
-	if errors.As(err, &fault) {
-		of := *fault
-		of.Site = r.sites[of.Site]
-		return &of
-	}
-	return err
+	return r.run(l, &p, k.loads[0].Type, pool)
 }
 
 // overlaps reports whether a slot that is written may overlap a factor's: core does not launch that.

@@ -12,6 +12,11 @@ type product struct {
 	gemm.Matrices
 	places int64 // of results
 	byGrid bool  // … which lie by the grid, not by the index space
+
+	quotient   int   // the atom that counts rows of the index space; 0: there is one row
+	rows, cols int64 // of lanes
+	width      int64 // lanes of a block, where rows are cut in blocks
+	known      places
 }
 
 // match finds out whether a launch's lanes make up a product.
@@ -33,6 +38,7 @@ func (k *Kernel) match(l *backends.Launch) (p product, ok bool) {
 	if !ok {
 		return p, false
 	}
+	p.rows, p.cols = p.M, p.N
 	size := int64(k.loads[0].Type.Size())
 	p.CRow = p.N * size
 	if hi, places := bits.Mul64(uint64(p.M), uint64(p.N)); hi != 0 || places > mostPlaces {
@@ -51,7 +57,25 @@ func (k *Kernel) match(l *backends.Launch) (p product, ok bool) {
 	if hi, n := bits.Mul64(uint64(p.M)*uint64(p.N), uint64(p.K)); hi == 0 && n < least {
 		return p, false
 	}
-	return p, inside || k.proved(s, l)
+	if !inside && !k.proved(s, l) {
+		return p, false
+	}
+	lanes := uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2]) * uint64(l.Grid[0]) * uint64(l.Grid[1])
+	if p.quotient > 0 && l.N <= lanes*uint64(l.Grid[2]) || p.byGrid && l.N == lanes && k.faultless(s, l) {
+		p.find(&s.numbers)
+	}
+	return p, true
+}
+
+// faultless reports whether no lane faults, so that nobody learns in which order they come.
+func (k *Kernel) faultless(s *state, l *backends.Launch) bool {
+	k.prove(s, l)
+	for i, n := range k.f.Sites {
+		if n.CanFault() && !s.proof.Site(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // matrix returns where a factor is, and how many of its lines are in its slot, of which each has k elements. Lanes
@@ -113,6 +137,11 @@ func (k *Kernel) inside(s *state, l *backends.Launch, at *[2]form) bool {
 
 // proved reports whether the loads stay in their slots in all lanes that come there.
 func (k *Kernel) proved(s *state, l *backends.Launch) bool {
+	k.prove(s, l)
+	return s.proof.Site(k.loads[0].Site) && s.proof.Site(k.loads[1].Site)
+}
+
+func (k *Kernel) prove(s *state, l *backends.Launch) {
 	x := &s.known
 	x.N, x.Params, x.Grid, x.Block, x.SlotBytes = l.N, l.Params, l.Grid, l.Block, x.SlotBytes[:0]
 	for i := range l.Slots {
@@ -120,7 +149,6 @@ func (k *Kernel) proved(s *state, l *backends.Launch) bool {
 	}
 	k.a.Prove(x, &s.proof)
 	x.Params = nil
-	return s.proof.Site(k.loads[0].Site) && s.proof.Site(k.loads[1].Site)
 }
 
 // lanes finds which of the loads goes with rows of lanes and which with places in them, and sets the product's sizes
@@ -171,7 +199,7 @@ func (p *product) inSpace(n *numbers, _ *backends.Launch, row, col *form) (int64
 		quotient := firstQuotient + 2*i
 		down, okDown := r.only(quotient)
 		right, okRight := c.only(quotient + 1)
-		p.M, p.N, p.byGrid = n.most[quotient]+1, q.by.c, false
+		p.M, p.N, p.byGrid, p.quotient = n.most[quotient]+1, q.by.c, false, quotient
 		return down, right, okDown && okRight
 	}
 	return 0, 0, false
