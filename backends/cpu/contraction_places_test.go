@@ -63,6 +63,7 @@ func TestContractionsByRows(t *testing.T) {
 		{"which block", []string{byDivision, growing, asks("block.x"), indexed}, 33, 40, nil, false, false},
 		{"which row of a block", []string{byDivision, growing, asks("lane.y"), indexed}, 33, 40, nil, false, false},
 		{"how many blocks", []string{byDivision, growing, asks("grid_dim.x"), indexed}, 33, 40, nil, false, false},
+		{"nearly a column", []string{byDivision, "add.u64 e, g, i\nadd.u64 x, w, 1\nmul.u64 x, i, x\nsub.u64 j, e, x\n", growing, "cvt.T.u64 z, e\nadd.T acc, acc, z\n", indexed}, 33, 40, nil, true, false},
 		{"lanes meet", []string{byDivision, growing, "block_reduce_add.T acc, acc\n", indexed}, 33, 40, nil, false, false},
 		{"blocks of a size", []string{byDivision, growing, relu, indexed, "BLOCK"}, 33, 40, nil, false, false},
 		{"divided once more", []string{byDivision, growing, "rem.u64 q, g, 7\ncvt.T.u64 z, q\nadd.T acc, acc, z\n", indexed}, 33, 40, nil, true, false},
