@@ -131,3 +131,41 @@ func TestContractionsOfAllSizes(t *testing.T) {
 		x.k.Release()
 	}
 }
+
+// TestContractionsLaunchedAgain: what was found out for one launch is not taken for another's that differs in one number.
+func TestContractionsLaunchedAgain(t *testing.T) {
+	v := verify(t, contractionText(isa.F32, byBlocks, growing, relu, stored))
+	x := newReady(t, machine(t, 1), v)
+	defer x.k.Release()
+	const m, n, k = 32, 32, 70
+	for _, c := range []struct {
+		name   string
+		change func(sh *shape, contents [][]byte, params []uint64)
+		taken  uint64
+		faults bool
+	}{
+		{"the first", func(*shape, [][]byte, []uint64) {}, 1, false},
+		{"b lacks a byte", func(_ *shape, contents [][]byte, _ []uint64) { contents[1] = contents[1][:len(contents[1])-1] }, 0, true},
+		{"the first", func(*shape, [][]byte, []uint64) {}, 1, false},
+		{"c lacks an element", func(_ *shape, contents [][]byte, _ []uint64) { contents[2] = contents[2][:len(contents[2])-4] }, 1, true},
+		{"the first", func(*shape, [][]byte, []uint64) {}, 1, false},
+		{"another stride", func(_ *shape, _ [][]byte, params []uint64) { params[3] = 0 }, 1, false},
+		{"the first", func(*shape, [][]byte, []uint64) {}, 1, false},
+		{"other blocks", func(sh *shape, _ [][]byte, _ []uint64) {
+			sh.grid = [3]uint32{4, 4, 1}
+		}, 1, false},
+		{"fewer lanes", func(sh *shape, _ [][]byte, _ []uint64) { sh.dims = []int64{m*n - 70} }, 1, false},
+		{"the first", func(*shape, [][]byte, []uint64) {}, 1, false},
+		{"fuel", func(sh *shape, _ [][]byte, _ []uint64) { sh.fuel = 1000 }, 0, false},
+		{"the first", func(*shape, [][]byte, []uint64) {}, 1, false},
+	} {
+		_, contents, params := matricesFor(rand.New(rand.NewPCG(17, 18)), isa.F32, m, n, k)
+		sh := shape{grid: [3]uint32{2, 8, 1}, block: [3]uint32{16, 4, 1}, dims: []int64{m * n}}
+		c.change(&sh, contents, params)
+		want := run(t, on(t, jit.None, 1), v, sh, contents, nil, params)
+		require.Equal(t, c.faults, want.err != nil, "%s: %v", c.name, want.err)
+		before := cpu.Contracted(x.k)
+		require.NoError(t, same(v, x.run(t, new(host).block, sh, contents, nil, params), want), c.name)
+		require.Equal(t, c.taken, cpu.Contracted(x.k)-before, c.name)
+	}
+}

@@ -71,8 +71,21 @@ type Kernel struct {
 // state is what a launch needs, kept for the next one.
 type state struct {
 	numbers numbers
-	proof   analysis.Proof
-	known   analysis.Launch
+	// What is known of the launch before: its numbers, and what came of them.
+	any, proved, matches bool
+	params               []uint64
+	known                analysis.Launch // with params
+	proof                analysis.Proof
+	last                 product
+	slots                []backends.View // room
+}
+
+// takeState returns one that no launch has now.
+func (k *Kernel) takeState() *state {
+	if s, _ := k.states.Get().(*state); s != nil {
+		return s
+	}
+	return &state{}
 }
 
 // ErrNone is Compile's of a program that adds up no products in a loop.
@@ -288,7 +301,9 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 	if !ok {
 		return nil
 	}
-	if _, ok := k.match(l); ok {
+	s := k.takeState()
+	defer k.states.Put(s)
+	if _, ok := k.match(s, l); ok {
 		return nil
 	}
 	return e.Direct(l, within)
@@ -296,7 +311,9 @@ func (k *Kernel) Direct(l *backends.Launch, within float64) []backends.Direct {
 
 // Run runs a launch to its end and returns its outcome.
 func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
-	p, ok := k.match(l)
+	s := k.takeState()
+	defer k.states.Put(s)
+	p, ok := k.match(s, l)
 	if !ok || k.overlaps(l) {
 		return k.plain.Run(l, pool)
 	}
@@ -318,7 +335,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if err := k.chains.Run(&p.Matrices, l.Record, pool); err != nil {
 		return err
 	}
-	return r.run(l, &p, k.loads[0].Type, pool)
+	return r.run(s, l, &p, k.loads[0].Type, pool)
 }
 
 // overlaps reports whether a slot that is written may overlap a factor's: core does not launch that.

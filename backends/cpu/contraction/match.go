@@ -2,6 +2,7 @@ package contraction
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
@@ -13,22 +14,47 @@ type product struct {
 	places int64 // of results
 	byGrid bool  // … which lie by the grid, not by the index space
 
+	down       int   // the load that goes with rows
 	quotient   int   // the atom that counts rows of the index space; 0: there is one row
 	rows, cols int64 // of lanes
 	width      int64 // lanes of a block, where rows are cut in blocks
 	known      places
 }
 
-// match finds out whether a launch's lanes make up a product.
-func (k *Kernel) match(l *backends.Launch) (p product, ok bool) {
+// match finds out whether a launch's lanes make up a product. A launch like the last one of a state, apart from where its
+// slots lie, is as that.
+func (k *Kernel) match(s *state, l *backends.Launch) (p product, ok bool) {
 	if l.Fuel > 0 || l.N < 1 {
 		return p, false
 	}
-	s, _ := k.states.Get().(*state)
-	if s == nil {
-		s = &state{}
+	if !s.like(l) {
+		s.last, s.matches = k.lookAt(s, l)
 	}
-	defer k.states.Put(s)
+	p = s.last
+	p.A += l.Slots[k.loads[p.down].Mem.Slot].Addr
+	p.B += l.Slots[k.loads[1-p.down].Mem.Slot].Addr
+	return p, s.matches
+}
+
+// like reports whether a launch has the numbers of the one before, and keeps them.
+func (s *state) like(l *backends.Launch) bool {
+	x := &s.known
+	same := s.any && x.N == l.N && x.Grid == l.Grid && x.Block == l.Block && slices.Equal(s.params, l.Params) &&
+		slices.EqualFunc(x.SlotBytes, l.Slots, func(n int64, v backends.View) bool { return n == v.Bytes })
+	if same {
+		return true
+	}
+	s.any, s.proved = true, false
+	s.params = append(s.params[:0], l.Params...)
+	x.N, x.Params, x.Grid, x.Block, x.SlotBytes = l.N, s.params, l.Grid, l.Block, x.SlotBytes[:0]
+	for i := range l.Slots {
+		x.SlotBytes = append(x.SlotBytes, l.Slots[i].Bytes)
+	}
+	return false
+}
+
+// lookAt is match, of a launch whose numbers s has; where factors begin in their slots stands for their addresses.
+func (k *Kernel) lookAt(s *state, l *backends.Launch) (p product, ok bool) {
 	var at [2]form
 	if p.K, ok = k.evaluate(s, l, &at); !ok {
 		return p, false
@@ -47,6 +73,7 @@ func (k *Kernel) match(l *backends.Launch) (p product, ok bool) {
 		p.places = int64(places)
 	}
 	slots := [2]*backends.View{&l.Slots[k.loads[rows].Mem.Slot], &l.Slots[k.loads[cols].Mem.Slot]}
+	p.down = rows
 	p.A, p.M, ok = matrix(slots[0], at[rows].c, p.ARow, p.M, p.ACol, p.K, size)
 	if !ok {
 		return p, false
@@ -57,19 +84,19 @@ func (k *Kernel) match(l *backends.Launch) (p product, ok bool) {
 	if hi, n := bits.Mul64(uint64(p.M)*uint64(p.N), uint64(p.K)); hi == 0 && n < least {
 		return p, false
 	}
-	if !inside && !k.proved(s, l) {
+	if !inside && !k.proved(s) {
 		return p, false
 	}
 	lanes := uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2]) * uint64(l.Grid[0]) * uint64(l.Grid[1])
-	if p.quotient > 0 && l.N <= lanes*uint64(l.Grid[2]) || p.byGrid && l.N == lanes && k.faultless(s, l) {
-		p.find(&s.numbers)
+	if p.quotient > 0 && l.N <= lanes*uint64(l.Grid[2]) || p.byGrid && l.N == lanes && k.faultless(s) {
+		p.locate(&s.numbers)
 	}
 	return p, true
 }
 
 // faultless reports whether no lane faults, so that nobody learns in which order they come.
-func (k *Kernel) faultless(s *state, l *backends.Launch) bool {
-	k.prove(s, l)
+func (k *Kernel) faultless(s *state) bool {
+	k.prove(s)
 	for i, n := range k.f.Sites {
 		if n.CanFault() && !s.proof.Site(i) {
 			return false
@@ -78,9 +105,9 @@ func (k *Kernel) faultless(s *state, l *backends.Launch) bool {
 	return true
 }
 
-// matrix returns where a factor is, and how many of its lines are in its slot, of which each has k elements. Lanes
+// matrix returns where in its slot a factor is, and how many of its lines are in its slot, of which each has k elements. Lanes
 // that come to the loop have lines that are.
-func matrix(v *backends.View, first, line, lines, step, k, size int64) (addr uintptr, n int64, ok bool) {
+func matrix(v *backends.View, first, line, lines, step, k, size int64) (at uintptr, n int64, ok bool) {
 	if first < 0 || line < 0 || step < 0 || first > mostBytes || line > mostBytes || step > mostBytes/k {
 		return 0, 0, false
 	}
@@ -91,7 +118,7 @@ func matrix(v *backends.View, first, line, lines, step, k, size int64) (addr uin
 	if line > 0 {
 		lines = min(lines, left/line+1)
 	}
-	return v.Addr + uintptr(first), lines, true
+	return uintptr(first), lines, true
 }
 
 // evaluate returns the rounds of the loop and the forms of the loads' offsets.
@@ -136,19 +163,17 @@ func (k *Kernel) inside(s *state, l *backends.Launch, at *[2]form) bool {
 }
 
 // proved reports whether the loads stay in their slots in all lanes that come there.
-func (k *Kernel) proved(s *state, l *backends.Launch) bool {
-	k.prove(s, l)
+func (k *Kernel) proved(s *state) bool {
+	k.prove(s)
 	return s.proof.Site(k.loads[0].Site) && s.proof.Site(k.loads[1].Site)
 }
 
-func (k *Kernel) prove(s *state, l *backends.Launch) {
-	x := &s.known
-	x.N, x.Params, x.Grid, x.Block, x.SlotBytes = l.N, l.Params, l.Grid, l.Block, x.SlotBytes[:0]
-	for i := range l.Slots {
-		x.SlotBytes = append(x.SlotBytes, l.Slots[i].Bytes)
+// prove sets s.proof, once for a launch's numbers.
+func (k *Kernel) prove(s *state) {
+	if !s.proved {
+		k.a.Prove(&s.known, &s.proof)
+		s.proved = true
 	}
-	k.a.Prove(x, &s.proof)
-	x.Params = nil
 }
 
 // lanes finds which of the loads goes with rows of lanes and which with places in them, and sets the product's sizes

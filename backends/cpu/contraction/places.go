@@ -60,8 +60,8 @@ func widthOf(cols int64) int64 {
 	return 0
 }
 
-// find notes which steps are a lane's place, in a launch of which all has been evaluated.
-func (p *product) find(n *numbers) {
+// locate notes which steps are a lane's place, in a launch of which all has been evaluated.
+func (p *product) locate(n *numbers) {
 	if p.rows > math.MaxUint32 {
 		return
 	}

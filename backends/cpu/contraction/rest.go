@@ -96,7 +96,7 @@ func (s *rests) release() {
 }
 
 // run runs what is left of a launch, with the product in memory.
-func (r *rest) run(l *backends.Launch, p *product, t isa.Type, pool *workers.Pool) error {
+func (r *rest) run(s *state, l *backends.Launch, p *product, t isa.Type, pool *workers.Pool) error {
 	x := *l
 	v := backends.View{Addr: p.C, Type: t, Rank: l.Rank, Shape: l.Shape}
 	switch {
@@ -110,7 +110,8 @@ func (r *rest) run(l *backends.Launch, p *product, t isa.Type, pool *workers.Poo
 		v.Stride[d] = n
 		n *= l.Shape[d]
 	}
-	x.Slots = append(slices.Clone(l.Slots), v)
+	s.slots = append(append(s.slots[:0], l.Slots...), v)
+	x.Slots = s.slots
 	err := r.program.Run(&x, pool)
 	var fault *backends.ProgramFault
 	if errors.As(err, &fault) {
