@@ -154,6 +154,7 @@ func TestContractionsLaunchedAgain(t *testing.T) {
 		{"other blocks", func(sh *shape, _ [][]byte, _ []uint64) {
 			sh.grid = [3]uint32{4, 4, 1}
 		}, 1, false},
+		{"the first", func(*shape, [][]byte, []uint64) {}, 1, false},
 		{"fewer lanes", func(sh *shape, _ [][]byte, _ []uint64) { sh.dims = []int64{m*n - 70} }, 1, false},
 		{"the first", func(*shape, [][]byte, []uint64) {}, 1, false},
 		{"fuel", func(sh *shape, _ [][]byte, _ []uint64) { sh.fuel = 1000 }, 0, false},
