@@ -69,6 +69,26 @@ func TestContractionsThatAreLaunchedOtherwise(t *testing.T) {
 		{"guarded by blocks", []string{byBlocks, growing, relu, stored}, func(l *launch) {
 			l.sh = shape{grid: [3]uint32{5, 9, 1}, block: [3]uint32{16, 4, 1}, dims: []int64{5 * 9 * 64}}
 		}, true, false},
+		{"batches of which the last is shorter, in a way not proved", []string{byBlocks, "sreg bz, block.z\ncvt.u64.u32 bz64, bz\nmul.u64 t, bz64, h\nadd.u64 t, t, i\nset.ge.u64 p, t, 79\nbra end, p\n", byBatches, relu, batchStored}, func(l *launch) {
+			l.sh = shape{grid: [3]uint32{5, 9, 3}, block: [3]uint32{16, 4, 1}, dims: []int64{3 * 5 * 9 * 64}}
+			r := rand.New(rand.NewPCG(5, 7))
+			l.contents[0], l.contents[1], l.contents[2] = floats(r, isa.F32, (2*m+13)*k, false), floats(r, isa.F32, 3*n*k, false), floats(r, isa.F32, 3*m*n, false)
+		}, false, false},
+		{"batches of which the last lacks an element", []string{byBlocks, byBatches, relu, batchStored}, func(l *launch) {
+			l.sh = shape{grid: [3]uint32{5, 9, 3}, block: [3]uint32{16, 4, 1}, dims: []int64{3 * 5 * 9 * 64}}
+			r := rand.New(rand.NewPCG(5, 7))
+			l.contents[0], l.contents[1], l.contents[2] = floats(r, isa.F32, 3*m*k-1, false), floats(r, isa.F32, 3*n*k, false), floats(r, isa.F32, 3*m*n, false)
+		}, false, true},
+		{"batches one in front of the other", []string{byBlocks, strings.Replace(byBatches, "add.u64 oa, oa, za", "mul.u64 x, ar, h\nadd.u64 x, x, x\nadd.u64 oa, oa, x\nsub.u64 oa, oa, za", 1), relu, batchStored}, func(l *launch) {
+			l.sh = shape{grid: [3]uint32{5, 9, 3}, block: [3]uint32{16, 4, 1}, dims: []int64{3 * 5 * 9 * 64}}
+			r := rand.New(rand.NewPCG(5, 7))
+			l.contents[0], l.contents[1], l.contents[2] = floats(r, isa.F32, 3*m*k, false), floats(r, isa.F32, 3*n*k, false), floats(r, isa.F32, 3*m*n, false)
+		}, false, false},
+		{"columns that go with y and z", []string{byBlocks, strings.Replace(byBatches, "add.u64 ob, ob, zb", "add.u64 ob, ob, zb\nmul.u64 x, i, 4\nadd.u64 ob, ob, x", 1), relu, batchStored}, func(l *launch) {
+			l.sh = shape{grid: [3]uint32{5, 9, 3}, block: [3]uint32{16, 4, 1}, dims: []int64{3 * 5 * 9 * 64}}
+			r := rand.New(rand.NewPCG(5, 7))
+			l.contents[0], l.contents[1], l.contents[2] = floats(r, isa.F32, 3*m*k, false), floats(r, isa.F32, 3*n*k+m, false), floats(r, isa.F32, 3*m*n, false)
+		}, false, false},
 		{"guarded by blocks, and stray", []string{byBlocks, growing, relu, stored}, func(l *launch) {
 			l.sh = shape{grid: [3]uint32{5, 9, 1}, block: [3]uint32{16, 4, 1}, dims: []int64{5 * 9 * 64}}
 			l.params[0]++

@@ -13,6 +13,12 @@ import (
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
+// byBatches is growing for a matrix of each z, and batchStored what stores it.
+var byBatches = "sreg bz, block.z\nsreg dz, block_dim.z\nsreg z32, lane.z\nmad.u32 z32, bz, dz, z32\ncvt.u64.u32 bt, z32\n" +
+	strings.Replace(growing, "mov.T acc, 0\n", "ldp.u64 h, m\nmul.u64 za, ar, h\nmul.u64 za, za, bt\nadd.u64 oa, oa, za\ncvt.u64.u32 k64, k\nmul.u64 zb, br, k64\nmul.u64 zb, zb, bt\nadd.u64 ob, ob, zb\nmov.T acc, 0\n", 1)
+
+const batchStored = "mul.u64 o, bt, h\nadd.u64 o, o, i\nmul.u64 o, o, w\nadd.u64 o, o, j\nmul.u64 o, o, SIZE\nstg.T acc, c[o]\n"
+
 // TestContractionsByRows: what is left of a program is launched row by row where nobody can tell, and where
 // somebody could, as it was written; the outcome is the same.
 func TestContractionsByRows(t *testing.T) {
@@ -43,6 +49,25 @@ func TestContractionsByRows(t *testing.T) {
 		{"by address", []string{byLanes, anew, scaled, stored}, 33, 40, nil, true, false},
 		{"by flat places", []string{byDivision, flat, relu, stored}, 33, 40, nil, true, false},
 		{"by blocks", []string{byBlocks, growing, relu, stored}, 33, 40, grid, true, false},
+		{"batches by blocks", []string{byBlocks, byBatches, relu, batchStored}, 33, 40, func(l *launch) {
+			grid(l)
+			l.sh.grid[2], l.sh.dims = 3, []int64{3 * blocks}
+			l.contents[0], l.contents[1], l.contents[2] = random(3*33*70), random(3*40*70), random(3*33*40)
+		}, true, false},
+		{"batches by blocks, and lanes", []string{byBlocks, "sreg y, lane.y\n", byBatches, "cvt.T.u32 z, y\nadd.T acc, acc, z\n", batchStored}, 33, 40, func(l *launch) {
+			grid(l)
+			l.sh.grid[2], l.sh.dims = 3, []int64{3 * blocks}
+			l.contents[0], l.contents[1], l.contents[2] = random(3*33*70), random(3*40*70), random(3*33*40)
+		}, false, false},
+		{"batches by lanes", []string{byBlocks, byBatches, gelu, batchStored}, 33, 40, func(l *launch) {
+			l.sh = shape{grid: [3]uint32{5, 9, 2}, block: [3]uint32{8, 4, 2}, dims: []int64{5 * 9 * 2 * 64}}
+			l.contents[0], l.contents[1], l.contents[2] = random(4*33*70), random(4*40*70), random(4*33*40)
+		}, true, false},
+		{"batches of one b", []string{byBlocks, strings.Replace(byBatches, "add.u64 ob, ob, zb\n", "", 1), batchStored}, 33, 40, func(l *launch) {
+			grid(l)
+			l.sh.grid[2], l.sh.dims = 3, []int64{3 * blocks}
+			l.contents[0], l.contents[2] = random(3*33*70), random(3*33*40)
+		}, true, false},
 		{"by blocks, the last lanes not there", []string{byBlocks, growing, relu, stored}, 33, 40, func(l *launch) {
 			grid(l)
 			l.sh.dims = []int64{blocks - 70}

@@ -12,11 +12,11 @@ import (
 type Instead struct {
 	Loop   *Node // counted, and without effects
 	Result int   // its only result that is used
-	// ByGrid: it is loaded from where the lane's place in the grid says, row by row of all lanes in x; else from
-	// slot[index].
+	// ByGrid: it is loaded from where the lane's place in the grid says, row by row of all lanes in x, and matrix by
+	// matrix in z; else from slot[index].
 	ByGrid bool
 	// Places are values that are known to be numbers of a lane's place, if it is launched row by row of a matrix:
-	// row y of blocks, which together are a row in x. There is nothing then of what made them, division by
+	// row y of blocks, which together are a row in x, of matrix z. There is nothing then of what made them, division by
 	// zero included.
 	Places map[*Value]Place
 	// Reordered: that launch has lanes in another order, so that their numbers are others. It is not ByGrid.
@@ -26,11 +26,12 @@ type Instead struct {
 // Place is a number of a lane's place.
 type Place uint8
 
-// The numbers of a lane's place: among all, its row's, and its place in the row.
+// The numbers of a lane's place: among all, its row's, its place in the row, and its matrix's.
 const (
 	Lane Place = iota
 	Row
 	Column
+	Batch
 )
 
 // Put returns a copy of a finished f, expanded (Expand), in which the loop's result is loaded from a slot behind
@@ -87,7 +88,10 @@ func (i *Instead) load(c *cloner, out []*Node) []*Node {
 	if i.ByGrid {
 		w := &writer{c, out, i.Loop.Src}
 		row := w.add(isa.MUL, isa.U64, 0, w.special(isa.GridDimX), w.special(isa.BlockDimX))
-		at := w.add(isa.MUL, isa.U64, 0, w.place(isa.BlockY, isa.BlockDimY, isa.LaneY), row)
+		rows := w.add(isa.MUL, isa.U64, 0, w.special(isa.GridDimY), w.special(isa.BlockDimY))
+		at := w.add(isa.MUL, isa.U64, 0, w.place(isa.BlockZ, isa.BlockDimZ, isa.LaneZ), rows)
+		at = w.add(isa.ADD, isa.U64, 0, at, w.place(isa.BlockY, isa.BlockDimY, isa.LaneY))
+		at = w.add(isa.MUL, isa.U64, 0, at, row)
 		at = w.add(isa.ADD, isa.U64, 0, at, w.place(isa.BlockX, isa.BlockDimX, isa.LaneX))
 		at = w.add(isa.MUL, isa.U64, 0, at, c.to.Const(isa.U64, uint64(v.Type.Size())))
 		n.Mem = Mem{Mode: isa.AddrByte, HasOff: true, Slot: n.Mem.Slot}
@@ -107,6 +111,8 @@ func (i *Instead) place(c *cloner, out []*Node, n *Node, p Place) []*Node {
 		c.values[v] = w.cvt(v.Type, isa.U64, c.to.leaf(Op(isa.SREG), isa.Form{}, uint64(isa.GlobalLane), isa.U64))
 	case Row:
 		c.values[v] = w.cvt(v.Type, isa.U32, c.to.leaf(Op(isa.SREG), isa.Form{}, uint64(isa.BlockY), isa.U32))
+	case Batch:
+		c.values[v] = w.cvt(v.Type, isa.U32, c.to.leaf(Op(isa.SREG), isa.Form{}, uint64(isa.BlockZ), isa.U32))
 	case Column:
 		c.values[v] = w.cvt(v.Type, isa.U64, w.place(isa.BlockX, isa.BlockDimX, isa.LaneX))
 	}

@@ -6,7 +6,8 @@
 // Whether lanes make up a product is known at launch alone, by numbers. form.go evaluates the loads' offsets as sums of
 // multiples of what tells lanes apart and of the loop's round. They make up one if one offset grows with what says which
 // row of lanes a lane is in, the other with its place in the row, and neither with both: rows of the index space, whose
-// numbers come from divisions by their length, or those of a grid of blocks. Launches that are not so, are small, have
+// numbers come from divisions by their length, or those of a grid of blocks, of which z may count matrices. What is
+// left is then launched row by row (places.go), unless something could tell. Launches that are not so, are small, have
 // fuel, or whose loads are not proved to stay in their slots, run as the program is.
 //
 // Lanes that do not come to the loop, as behind the edge of a matrix, are multiplied with the rest, as far as there is
@@ -332,8 +333,12 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	defer giveRoom(room)
 	k.used.Add(1)
 	p.C = room.Addr
-	if err := k.chains.Run(&p.Matrices, l.Record, pool); err != nil {
-		return err
+	for z := range p.batches {
+		if m, ok := k.batch(&p, l, z); ok {
+			if err := k.chains.Run(&m, l.Record, pool); err != nil {
+				return err
+			}
+		}
 	}
 	return r.run(s, l, &p, k.loads[0].Type, pool)
 }

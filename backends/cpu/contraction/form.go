@@ -15,8 +15,10 @@ import (
 const (
 	laneX  = int(isa.LaneX)
 	laneY  = int(isa.LaneY)
+	laneZ  = int(isa.LaneZ)
 	blockX = int(isa.BlockX)
 	blockY = int(isa.BlockY)
+	blockZ = int(isa.BlockZ)
 	global = 6
 	round  = 7
 

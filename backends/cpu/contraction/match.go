@@ -14,9 +14,12 @@ type product struct {
 	places int64 // of results
 	byGrid bool  // … which lie by the grid, not by the index space
 
+	batches        int64 // of such products, one behind the other in C
+	aBatch, bBatch int64 // bytes from one to the next
+
 	down       int   // the load that goes with rows
 	quotient   int   // the atom that counts rows of the index space; 0: there is one row
-	rows, cols int64 // of lanes
+	rows, cols int64 // of lanes of a batch
 	width      int64 // lanes of a block, where rows are cut in blocks
 	known      places
 }
@@ -64,14 +67,14 @@ func (k *Kernel) lookAt(s *state, l *backends.Launch) (p product, ok bool) {
 	if !ok {
 		return p, false
 	}
-	p.rows, p.cols = p.M, p.N
+	p.rows, p.cols, p.batches = p.M, p.N, max(p.batches, 1)
 	size := int64(k.loads[0].Type.Size())
 	p.CRow = p.N * size
-	if hi, places := bits.Mul64(uint64(p.M), uint64(p.N)); hi != 0 || places > mostPlaces {
+	hi, places := bits.Mul64(uint64(p.M), uint64(p.N))
+	if hi != 0 || places > mostPlaces || uint64(p.batches) > mostPlaces/places {
 		return p, false
-	} else {
-		p.places = int64(places)
 	}
+	p.places = int64(places) * p.batches
 	slots := [2]*backends.View{&l.Slots[k.loads[rows].Mem.Slot], &l.Slots[k.loads[cols].Mem.Slot]}
 	p.down = rows
 	p.A, p.M, ok = matrix(slots[0], at[rows].c, p.ARow, p.M, p.ACol, p.K, size)
@@ -81,14 +84,14 @@ func (k *Kernel) lookAt(s *state, l *backends.Launch) (p product, ok bool) {
 	if p.B, p.N, ok = matrix(slots[1], at[cols].c, p.BCol, p.N, p.BRow, p.K, size); !ok {
 		return p, false
 	}
-	if hi, n := bits.Mul64(uint64(p.M)*uint64(p.N), uint64(p.K)); hi == 0 && n < least {
+	if hi, n := bits.Mul64(uint64(p.M)*uint64(p.N), uint64(p.K)); hi == 0 && n < least && n*uint64(p.batches) < least { // of up to 2³² batches
 		return p, false
 	}
 	if !inside && !k.proved(s) {
 		return p, false
 	}
-	lanes := uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2]) * uint64(l.Grid[0]) * uint64(l.Grid[1])
-	if p.quotient > 0 && l.N <= lanes*uint64(l.Grid[2]) || p.byGrid && l.N == lanes && k.faultless(s) {
+	lanes := uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2]) * uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
+	if p.quotient > 0 && l.N <= lanes || p.byGrid && l.N == lanes && k.faultless(s) {
 		p.locate(&s.numbers)
 	}
 	return p, true
@@ -119,6 +122,32 @@ func matrix(v *backends.View, first, line, lines, step, k, size int64) (at uintp
 		lines = min(lines, left/line+1)
 	}
 	return uintptr(first), lines, true
+}
+
+// batch returns what is multiplied for batch z; false if none of its lanes comes to the loop.
+func (k *Kernel) batch(p *product, l *backends.Launch, z int64) (m gemm.Matrices, ok bool) {
+	m = p.Matrices
+	if z == 0 {
+		return m, true
+	}
+	size := int64(k.loads[0].Type.Size())
+	a, b := &l.Slots[k.loads[p.down].Mem.Slot], &l.Slots[k.loads[1-p.down].Mem.Slot]
+	first := func(at uintptr, v *backends.View, by int64) int64 { // less than 0 where no lane gets
+		if n, fits := times(by, z); fits && n <= mostBytes {
+			return n + int64(at-v.Addr)
+		}
+		return -1
+	}
+	if m.A, m.M, ok = matrix(a, first(p.A, a, p.aBatch), m.ARow, p.rows, m.ACol, m.K, size); !ok {
+		return m, false
+	}
+	if m.B, m.N, ok = matrix(b, first(p.B, b, p.bBatch), m.BCol, p.cols, m.BRow, m.K, size); !ok {
+		return m, false
+	}
+	m.A += a.Addr
+	m.B += b.Addr
+	m.C += uintptr(z * p.rows * p.cols * size)
+	return m, true
 }
 
 // evaluate returns the rounds of the loop and the forms of the loads' offsets.
@@ -230,15 +259,30 @@ func (p *product) inSpace(n *numbers, _ *backends.Launch, row, col *form) (int64
 	return 0, 0, false
 }
 
-// inGrid: rows go with y in a grid of blocks, and places in them with x.
+// inGrid: rows go with y in a grid of blocks, places in them with x, and matrices with z.
 func (p *product) inGrid(n *numbers, l *backends.Launch, row, col *form) (int64, int64, bool) {
-	if n.row || l.Grid[2] != 1 || l.Block[2] != 1 {
+	if n.row {
 		return 0, 0, false
 	}
-	down, okDown := n.along(row, laneY, blockY)
-	right, okRight := n.along(col, laneX, blockX)
+	r, c := *row, *col
+	aBatch, okA := n.take(&r, laneZ, blockZ)
+	bBatch, okB := n.take(&c, laneZ, blockZ)
+	down, okDown := n.along(&r, laneY, blockY)
+	right, okRight := n.along(&c, laneX, blockX)
+	if !okA || !okB || !okDown || !okRight || aBatch < 0 || bBatch < 0 {
+		return 0, 0, false
+	}
 	p.M, p.N, p.byGrid = int64(l.Grid[1])*int64(l.Block[1]), int64(l.Grid[0])*int64(l.Block[0]), true
-	return down, right, okDown && okRight
+	p.batches, p.aBatch, p.bBatch = int64(l.Grid[2])*int64(l.Block[2]), aBatch, bBatch
+	return down, right, true
+}
+
+// take takes out of f what it grows by from lane to lane in a direction of the grid.
+func (n *numbers) take(f *form, lane, block int) (int64, bool) {
+	var of form
+	of.k[lane], of.k[block] = f.k[lane], f.k[block]
+	f.k[lane], f.k[block] = 0, 0
+	return n.along(&of, lane, block)
 }
 
 // along returns what f grows by from lane to lane, through all blocks, in a direction of the grid, if it grows in no other.

@@ -21,7 +21,7 @@ func (b *bitset) has(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
 type places struct {
 	byGrid bool // rows and columns are those of a grid of blocks, and not of the index space
 	byRows bool
-	of     [ir.Column + 1]bitset
+	of     [ir.Batch + 1]bitset
 }
 
 // values are what of p is made by instructions.
@@ -80,6 +80,8 @@ func (p *product) locate(n *numbers) {
 				p.known.of[ir.Row].set(i)
 			} else if by, ok := n.along(f, laneX, blockX); ok && by == 1 {
 				p.known.of[ir.Column].set(i)
+			} else if by, ok := n.along(f, laneZ, blockZ); ok && by == 1 {
+				p.known.of[ir.Batch].set(i)
 			}
 		case f.k[round] != 0:
 		default:

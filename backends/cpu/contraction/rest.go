@@ -101,7 +101,7 @@ func (r *rest) run(s *state, l *backends.Launch, p *product, t isa.Type, pool *w
 	v := backends.View{Addr: p.C, Type: t, Rank: l.Rank, Shape: l.Shape}
 	switch {
 	case r.places.byRows:
-		x.Grid = [3]uint32{uint32(p.cols / p.width), uint32(p.rows), 1}
+		x.Grid = [3]uint32{uint32(p.cols / p.width), uint32(p.rows), uint32(p.batches)}
 		x.Block = [3]uint32{uint32(p.width), 1, 1}
 	case r.places.byGrid:
 		v.Bytes = p.places * int64(t.Size())
