@@ -71,7 +71,7 @@ func (k *Kernel) lookAt(s *state, l *backends.Launch) (p product, ok bool) {
 	size := int64(k.loads[0].Type.Size())
 	p.CRow = p.N * size
 	hi, places := bits.Mul64(uint64(p.M), uint64(p.N))
-	if hi != 0 || places > mostPlaces || uint64(p.batches) > mostPlaces/places {
+	if hi != 0 || places > mostPlaces || uint64(p.batches) > mostPlaces/max(places, 1) {
 		return p, false
 	}
 	p.places = int64(places) * p.batches
