@@ -66,6 +66,8 @@ func TestContractionsThatAreLaunchedOtherwise(t *testing.T) {
 		{"with too little fuel", []string{byDivision, growing, indexed}, func(l *launch) { l.sh.fuel = 10 }, false, true},
 		{"a fault behind the loop", []string{byDivision, growing, relu, indexed}, func(l *launch) { l.contents[3] = l.contents[3][:4*(n-3)] }, true, true},
 		{"a fault before the loop", []string{byDivision, "ldg.T z, d[16000]\nmul.u64 o, g, SIZE\nstg.T z, c[o]\n", growing, "add.T acc, acc, z\n", indexed}, func(*launch) {}, true, true},
+		{"a slot by its number", []string{byDivision, growing, "mov.i32 h, 3\nldg.T z, @h[4]\nadd.T acc, acc, z\n", indexed}, func(*launch) {}, false, false},
+		{"a slot by the number behind the last", []string{byDivision, growing, "mov.i32 h, 4\nldg.T z, @h[4]\nadd.T acc, acc, z\n", indexed}, func(*launch) {}, false, true},
 		{"guarded by blocks", []string{byBlocks, growing, relu, stored}, func(l *launch) {
 			l.sh = shape{grid: [3]uint32{5, 9, 1}, block: [3]uint32{16, 4, 1}, dims: []int64{5 * 9 * 64}}
 		}, true, false},

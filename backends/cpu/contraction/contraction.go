@@ -162,6 +162,8 @@ func (k *Kernel) find(l jit.Level) error {
 		return unsupported("there is no slot left for the product")
 	case k.loads[0] == k.loads[1]:
 		return unsupported("it multiplies what it loads with itself")
+	case usesHandles(k.f.Body):
+		return unsupported("it has slots by number, of which that of the product would be one")
 	case usesOthers(k.f.Body, k.loop, s.Index):
 		return unsupported("more than the sum is used of what the loop leaves")
 	}
@@ -196,6 +198,13 @@ func (k *Kernel) find(l jit.Level) error {
 
 // isLoad reports whether n loads from a byte address in a slot.
 func isLoad(n *ir.Node) bool { return n != nil && n.Op == ir.Op(isa.LDG) && n.Mem.Mode == isa.AddrByte }
+
+// usesHandles reports whether anything is accessed in a slot whose number is found in a lane.
+func usesHandles(r *ir.Region) bool {
+	return slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool {
+		return n.Mem.Mode == isa.AddrIndirect || slices.ContainsFunc(n.Regions, usesHandles)
+	})
+}
 
 // usesOthers reports whether a result of the loop but that one is used.
 func usesOthers(r *ir.Region, loop *ir.Node, result int) bool {
