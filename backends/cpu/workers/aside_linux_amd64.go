@@ -62,10 +62,23 @@ func (m *mask) get() uintptr {
 	return size
 }
 
-// giveBack lets a thread that may be there be where it might before.
+// put says where the thread may be, of where its control group has it.
+func (m *mask) put(size uintptr) {
+	_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, size, uintptr(unsafe.Pointer(m)))
+}
+
+// giveBack lets a thread that may be there be where it might before. A thread that might be wherever its control
+// group was is let go everywhere: to processors that it is told by number it keeps when the group is given others.
 func (m *mask) giveBack(might *mask, size uintptr) {
-	var now mask
-	if now.get(); now == *m {
-		_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, size, uintptr(unsafe.Pointer(might)))
+	var now, all mask
+	if now.get(); now != *m {
+		return
+	}
+	for i := range all {
+		all[i] = ^uint64(0)
+	}
+	all.put(size)
+	if now.get(); now != *might {
+		might.put(size)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -79,6 +80,88 @@ func TestAside(t *testing.T) {
 	other.giveBack(&may, unsafe.Sizeof(one))
 	same(one)
 	may.set(t, 0)
+}
+
+// TestAsideInAGroup: a thread that has gone aside gets the processors that its control group is given later, but those that
+// somebody has taken from the thread itself.
+func TestAsideInAGroup(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var may mask
+	if may.get() == 0 || may == may.only() {
+		t.Skip("a second processor is missing here")
+	}
+	one, all := may.only(), mask{}
+	number := 0
+	for one[number/64]>>(number%64)&1 == 0 {
+		number++
+	}
+	for i := range all {
+		all[i] = ^uint64(0)
+	}
+	give := group(t)
+	defer all.set(t, 0)
+	for _, c := range []struct {
+		name       string
+		had, wants mask
+		given      string // to the group, when the thread goes aside
+	}{{"wherever the group is", all, may, strconv.Itoa(number)}, {"on one processor", one, one, ""}} {
+		c.had.set(t, 0)
+		give(c.given)
+		one.giveBack(&one, unsafe.Sizeof(one))
+		give("")
+		var now mask
+		if now.get(); now != c.wants {
+			t.Errorf("%s: the thread may be at %x; expected %x", c.name, now, c.wants)
+		}
+	}
+}
+
+// group has the thread in a control group of its own till the end of the test, and returns what gives the group
+// processors, all for "".
+func group(t *testing.T) (give func(processors string)) {
+	t.Helper()
+	const root = "/sys/fs/cgroup/cpuset"
+	own, err := os.MkdirTemp(root, "aside")
+	if err != nil {
+		t.Skipf("a control group of processors is missing here, and cannot be made: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(own); err != nil {
+			t.Error(err)
+		}
+	})
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"/cpuset.cpus", "/cpuset.mems"} {
+		text, err := os.ReadFile(root + name)
+		if err != nil {
+			t.Skipf("a control group of processors is missing here: %v", err)
+		}
+		write(own+name, string(text))
+	}
+	before, err := os.ReadFile(root + "/cpuset.cpus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	where, err := os.ReadFile("/proc/thread-self/cpuset")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := strconv.Itoa(unix.Gettid())
+	write(own+"/tasks", thread)
+	t.Cleanup(func() { write(root+strings.TrimSpace(string(where))+"/tasks", thread) })
+	return func(processors string) {
+		t.Helper()
+		if processors == "" {
+			processors = string(before)
+		}
+		write(own+"/cpuset.cpus", processors)
+	}
 }
 
 // TestCallersMove: workers know the processor of the last launch's caller, wherever the ones before were.
