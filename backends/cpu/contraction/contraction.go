@@ -15,6 +15,7 @@
 package contraction
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -58,7 +59,7 @@ type Kernel struct {
 	loop    *ir.Node
 	result  int
 	loads   [2]*ir.Node // in the order of the multiplication's operands
-	chains  *gemm.Chains
+	chains  multiplier
 	steps   []step
 	counts  int    // so many of steps come to the loop's count, the last one of which it is
 	offsets [2]int // of the loads: their steps, -1: none
@@ -67,6 +68,11 @@ type Kernel struct {
 	rests  rests
 	used   atomic.Uint64
 	rows   atomic.Uint64
+}
+
+// multiplier is gemm.Chains.
+type multiplier interface {
+	Run(x *gemm.Matrices, record *backends.Record, pool *workers.Pool) error
 }
 
 // state is what a launch needs, kept for the next one.
@@ -331,23 +337,28 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if r.err != nil {
 		return k.plain.Run(l, pool)
 	}
-	if r.places.byRows {
-		k.rows.Add(1)
-	}
 	bytes := p.places * int64(k.loads[0].Type.Size())
 	room, err := takeRoom(bytes)
 	if err != nil {
 		return k.plain.Run(l, pool) // which needs none
 	}
 	defer giveRoom(room)
-	k.used.Add(1)
 	p.C = room.Addr
 	for z := range p.batches {
-		if m, ok := k.batch(&p, l, z); ok {
-			if err := k.chains.Run(&m, l.Record, pool); err != nil {
-				return err
-			}
+		m, ok := k.batch(&p, l, z)
+		if !ok {
+			continue
 		}
+		switch err := k.chains.Run(&m, l.Record, pool); {
+		case errors.Is(err, backends.ErrCancelled):
+			return err
+		case err != nil:
+			return k.plain.Run(l, pool) // likewise
+		}
+	}
+	k.used.Add(1)
+	if r.places.byRows {
+		k.rows.Add(1)
 	}
 	return r.run(s, l, &p, k.loads[0].Type, pool)
 }
