@@ -121,7 +121,7 @@ class Calls:
         inputs = [ex.from_numpy(self.array(n, kind=kind)) for _ in range(3)]
         output, places, mask = (ex.from_numpy(self.array(n, kind=k)) for k in (kind, "i64", "bool"))
         for name in sorted(ops.__all__):
-            if name in INDEXED or name in ROWWISE or (wanted is not None and name not in wanted):
+            if name in INDEXED or name in ROWWISE or name == "linear" or (wanted is not None and name not in wanted):
                 continue
             function = getattr(ops, name)
             parameters = [p for p in inspect.signature(function).parameters if p != "ex"]
@@ -202,6 +202,14 @@ class Calls:
         hg, n = self.hg, self.n
         x, y, out = (self.array(n) for _ in range(3))
         yield f"vector_add, arrays n={n:,}", lambda: hg.ops.vector_add(self.ex, x, y, out)
+        if (side := math.isqrt(n)) <= MOST_PRODUCT:
+            square, weight, bias, product = (
+                self.array(*shape) for shape in ((side, side), (side, side), (side,), (side, side))
+            )
+            yield (
+                f"linear m={side:,} n={side:,} k={side:,}",
+                lambda: hg.ops.linear(square, weight, bias, activation="relu", out=product),
+            )
 
         @hg.kernel
         def chain(x: Any, y: Any) -> Any:

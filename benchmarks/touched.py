@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-PRODUCTS = ("gemm", "matvec")
+PRODUCTS = ("gemm", "linear", "matvec")
 
 # What no call on the CPU runs.
 ELSEWHERE = re.compile(

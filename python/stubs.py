@@ -38,6 +38,8 @@ ops.gemm(x, x, trans_b=True, out=product)
 print(product[0])  # [14. 41.]
 short = np.array([[100, -100]], np.int8)  # would wrap
 print(ops.gemm(short, short, trans_b=True, out=np.empty((1, 1), np.int32)))  # [[20000]]
+bias = np.array([-20, 1], np.float32)
+print(ops.linear(x, x, bias, activation="relu")[0])  # [ 0. 42.]
 ```
 
 @NAMES@
@@ -101,6 +103,12 @@ less less_equal greater greater_equal where copy sum prod max min argmax argmin 
 """
 PRODUCTS, LOSSES = ("gemm", "matvec"), ("nll", "cross_entropy")
 GROUPS = ("Element by element", "Reductions", "Rows", "Products", "Losses", "Gradients")
+LINEAR = (
+    "| `linear(ex, input, weight, bias=None, *, activation=None, out=None)` | floats | activation(input · weightᵀ + "
+    "bias) of input (…, in), weight (out, in) and bias (out,): gemm, and one pass over the result for the sum and the "
+    'activation, which is "relu", "silu", "sigmoid" or "tanh", or "gelu" with a pass of its own. The bits are those of '
+    "the calls one after the other. There is no stream= here: a GPU's arrays bring theirs. |\n"
+)
 TABLE = "| function | types | what it does |\n|---|---|---|\n"
 
 # What the page says once, for all rows; who reads the help of one function finds it there.
@@ -171,6 +179,7 @@ def page(descriptions: list[dict[str, Any]]) -> str:
     for f in sorted(_signatures.functions(descriptions), key=lambda f: f.name):
         what = re.sub("|".join(f" {text}" for text in SAID), "", f.doc).replace("|", "\\|")
         rows[group_of(f)].append(f"| `{f.name}{f.signature}` | {types_of(by_name[f.operation])} | {what} |\n")
+    rows["Products"].insert(1, LINEAR)
     tables = [f"\n## {group}\n\n{TABLE}{''.join(found)}" for group, found in rows.items()]
     return HEAD.replace("@NAMES@", names()) + "".join(tables)
 

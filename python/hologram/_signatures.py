@@ -271,6 +271,17 @@ def _of(op: dict[str, Any]) -> list[Function]:
     return [made(op["name"], GIVEN, [*given, *named], len(given), about)]
 
 
+_OF_LINEAR = "activation: Optional[Literal['relu', 'gelu', 'silu', 'sigmoid', 'tanh']] = None"
+_FORMS_OF_LINEAR = tuple(
+    f"@overload\ndef linear({ex}input: {kind}, weight: Operand, bias: Optional[Operand] = None, *, {_OF_LINEAR}, "
+    f"{out}{named}) -> Array: ..."
+    for kind, out in (("Array", "out: None = None"), ("Operand", "out: Array"))
+    for ex, named in (("ex: Executor, ", ""), ("", ", ex: Optional[Executor] = None"))
+)
+LINEAR = "\n".join(_FORMS_OF_LINEAR)
+"""The stub of what is made of operations (_linear.py)."""
+
+
 def stub_file(found: list[Function]) -> str:
     """Return the text of ops.pyi."""
     lines = [
@@ -284,7 +295,7 @@ def stub_file(found: list[Function]) -> str:
         "from hologram.executor import Executor",
         "",
         "__all__ = [",
-        *(f'    "{name}",' for name in sorted(f.name for f in found)),
+        *(f'    "{name}",' for name in sorted([*(f.name for f in found), "linear"])),
         "]",
         "",
         "class SupportsDLPack(Protocol):",
@@ -294,6 +305,7 @@ def stub_file(found: list[Function]) -> str:
         'Array = TypeVar("Array", bound=Union[Buffer, np.ndarray[Any, Any], SupportsDLPack])',
         "",
         *(f.stub for f in found),
+        LINEAR,
         "",
     ]
     return "\n".join(lines)

@@ -290,7 +290,9 @@ def _this(_: object) -> Any:
 # A pickled builtin names its self, and what to get of that: another process has it in its module of this name.
 copyreg.pickle(type(native.operation("", 0, (), 0, 0, (False,) * 6, "").__self__), _this)
 
-__all__ = sorted(_by_name)
+from hologram._linear import linear as linear  # noqa: E402  # it is made of operations
+
+__all__ = sorted([*_by_name, "linear"])
 
 
 # What others call operations whose names here do not hold the word.
@@ -340,7 +342,7 @@ _INSTEAD = {
 
 def called(name: str) -> Optional[str]:
     """Return what an operation is called here that numpy or torch call by a name, None for one that is not here."""
-    if name in _by_name:
+    if name in __all__:
         return name
     ends = [each for each in __all__ if each in (f"vector_{name}", f"reduce_{name}", f"{name}_loss")]
     return _ELSEWHERE.get(name) or (" or ".join(sorted(ends)) or None)

@@ -28,6 +28,7 @@ __all__ = [
     "layer_norm_gradient",
     "layer_norm_input_gradient",
     "layer_norm_parameter_gradients",
+    "linear",
     "log_softmax",
     "log_softmax_gradient",
     "log_softmax_rows",
@@ -1051,3 +1052,11 @@ def relu(a: Array, c: None = None, n: Optional[int] = None, *, ex: Optional[Exec
 def relu(ex: Executor, a: Union[Operand, float], *, out: Array, n: Optional[int] = None, stream: Any = None) -> Array: ...
 @overload
 def relu(a: Union[Operand, float], *, out: Array, n: Optional[int] = None, ex: Optional[Executor] = None, stream: Any = None) -> Array: ...
+@overload
+def linear(ex: Executor, input: Array, weight: Operand, bias: Optional[Operand] = None, *, activation: Optional[Literal['relu', 'gelu', 'silu', 'sigmoid', 'tanh']] = None, out: None = None) -> Array: ...
+@overload
+def linear(input: Array, weight: Operand, bias: Optional[Operand] = None, *, activation: Optional[Literal['relu', 'gelu', 'silu', 'sigmoid', 'tanh']] = None, out: None = None, ex: Optional[Executor] = None) -> Array: ...
+@overload
+def linear(ex: Executor, input: Operand, weight: Operand, bias: Optional[Operand] = None, *, activation: Optional[Literal['relu', 'gelu', 'silu', 'sigmoid', 'tanh']] = None, out: Array) -> Array: ...
+@overload
+def linear(input: Operand, weight: Operand, bias: Optional[Operand] = None, *, activation: Optional[Literal['relu', 'gelu', 'silu', 'sigmoid', 'tanh']] = None, out: Array, ex: Optional[Executor] = None) -> Array: ...

@@ -44,7 +44,7 @@ def test_cases_by_all_threads_are_large():
         (["docs/isa.md", "python/tests/test_ops.py", "backends/cuda/cuda.go", "isa/ir/build_test.go"], set()),
         (["kernels/softmax.go"], {"softmax", "softmax_rows"}),
         (["kernels/vector_relu.go"], {"relu", "vector_relu"}),
-        (["kernels/tanh.go", "backends/cpu/gemm/dot.go"], {"tanh", "gemm", "matvec"}),
+        (["kernels/tanh.go", "backends/cpu/gemm/dot.go"], {"tanh", "gemm", "linear", "matvec"}),
         (["kernels/rows.go"], EVERY),
         (["backends/cpu/jit/gen.go"], EVERY),
         (["something/new.go"], EVERY),
