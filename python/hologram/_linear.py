@@ -1,11 +1,10 @@
 """A product with what follows it: a bias along its rows, and an activation.
 
 The product is gemm's, and one program does the rest in the result's place: the sum and the activation in one pass, but
-for gelu, which the library has a program of. It is a kernel (docs/KERNELS.md), so that a further activation is one more
-line here. Bits are those of the calls one after the other, since every step rounds to the arrays' dtype in both.
-
-A program that has the product's loop too goes the same way on the CPU: what that gives lies in memory before the rest
-(docs/RATIONALE.md, which has what the pass costs).
+for gelu, which the library has a program of, and where kernels are slow to be called. It is a kernel (docs/KERNELS.md),
+so that a further activation is one more line here. Bits are those of the calls one after the other, since every step
+rounds to the arrays' dtype in both. A program that has the product's loop too goes the same way on the CPU: what that
+gives lies in memory before the rest (docs/RATIONALE.md, which has what the pass costs).
 """
 
 from __future__ import annotations
@@ -37,6 +36,13 @@ class _Array(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
+
+_OPERATIONS: dict[Optional[str], Callable[..., Any]] = {
+    "relu": ops.vector_relu,
+    "gelu": ops.gelu,
+    "sigmoid": ops.sigmoid,
+    "tanh": ops.tanh,
+}
 
 _made: dict[tuple[Optional[str], bool], Optional[Kernel]] = {(None, False): None}
 
@@ -85,7 +91,7 @@ def _plain(input: Any, weight: Any, bias: Any, out: Any) -> bool:
             return True
         return type(out) is kind and not np.may_share_memory(out, bias)
     if kind.__module__ != "torch" or bias.requires_grad:
-        return kind is Buffer and out is None
+        return kind is Buffer and (out is None or (type(out) is kind and _apart(out, bias)))
     if out is None:
         return True
     if type(out) is not kind or not (out.is_contiguous() and bias.is_contiguous()):
@@ -125,6 +131,12 @@ def _extent(ex: Executor, value: Any) -> tuple[int, int]:
         return first, first + size
     with ex.wrap(value) as buffer:
         return _extent(ex, buffer)
+
+
+def _apart(a: Buffer, b: Buffer) -> bool:
+    """Whether buffers share no memory."""
+    (lo, hi), (first, end) = _extent(a.executor, a), _extent(b.executor, b)
+    return end <= lo or hi <= first
 
 
 def _check(x: _Array, w: _Array, b: Optional[_Array], out: Optional[_Array]) -> None:
@@ -230,12 +242,21 @@ def linear(*arguments: Any, activation: Optional[str] = None, out: Any = None, *
     except HologramError:
         _careful(ex, input, weight, bias, out)  # says it in this function's words
         raise
-    if epilogue is not None:
-        arguments = (out,) if bias is None else (out, bias)
-        if ex is None:
-            epilogue(*arguments, out=out)
-        else:
-            epilogue(*arguments, out=out, executor=ex)
+    operation = _OPERATIONS.get(activation)
+    if epilogue is None:
+        pass
+    elif (ex is not None or type(out) is Buffer) and (operation is not None or activation is None):
+        # Kernels take as long to be called so as a product of 64 × 64 × 64: no pass that is saved makes up for that.
+        if bias is not None:
+            ops.vector_add(out, bias, out=out, ex=ex)
+        if operation is not None and not gelu:
+            operation(out, out=out, ex=ex)
+    elif bias is None:
+        epilogue(out, out=out, executor=ex)
+    elif ex is None:
+        epilogue(out, bias, out=out)
+    else:
+        epilogue(out, bias, out=out, executor=ex)
     if gelu:
         ops.gelu(out, out=out, ex=ex)
     return out
