@@ -182,13 +182,6 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	return p, nil
 }
 
-// faults reports whether something may fault, which names its lane.
-func faults(r *ir.Region) bool {
-	return slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool {
-		return n.Op.IsInst() && n.CanFault() || slices.ContainsFunc(n.Regions, faults)
-	})
-}
-
 // scan finds out what the program uses, and refuses what nothing is made for.
 func (p *program) scan(r *ir.Region) error {
 	p.insts += len(r.Nodes)

@@ -1,6 +1,8 @@
 package jit
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -451,6 +453,13 @@ func (g *gen) fault(n *ir.Node, kind isa.FaultKind, p, index vreg, t isa.Type) {
 		}
 		e.note(n, kind, group, size > 0)
 		e.Bind(none)
+	})
+}
+
+// faults reports whether something may fault, which names its lane.
+func faults(r *ir.Region) bool {
+	return slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool {
+		return n.Op.IsInst() && n.CanFault() || slices.ContainsFunc(n.Regions, faults)
 	})
 }
 
