@@ -11,7 +11,9 @@ All three compute the same product of the same arrays into an array that is ther
 milliseconds, until a shape has had its seconds. A library's time is that of its best round: the machine may be shared,
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
 time that passes; then a library whose peer was before it rests first, until the peer's threads have stopped looking for
-work, and begins with calls that do not count, for two milliseconds, until its own are awake. A figure is a peer's time
+work, and begins with calls that do not count, for 20 milliseconds, until its own are awake and the processors, which
+have rested too, at their speed: on a virtual machine a product of 64 MB takes twice its time at first, and five calls to
+come down, where torch's threads never let them rest. A figure is a peer's time
 in ours: above 1 Hologram is faster. Each number of threads has a process of its own, bound to as many processors: those
 of a virtual machine differ by half at a time, and a library whose threads move has the mean of them. The random shapes
 are the same in every run: every other one has sizes spread evenly over 1 … 2,048, the rest over their logarithms; A and
@@ -41,7 +43,7 @@ KINDS = ("squares", "layers", "thin", "small", "random")
 LEAST_ROUNDS = 3
 ROUND_SECONDS = 0.003
 REST_SECONDS = 0.08  # torch's threads look for work for some 15 ms, on some machines for 50
-WAKE_SECONDS = 0.002
+WAKE_SECONDS = 0.02
 OPENBLAS_TIMEOUT = "20"  # numpy's for 2^26 cycles and more, if they are not told another power of two
 
 
