@@ -351,6 +351,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 		}
 		switch err := k.chains.Run(&m, l.Record, pool); {
 		case errors.Is(err, backends.ErrCancelled):
+			k.used.Add(1)
 			return err
 		case err != nil:
 			return k.plain.Run(l, pool) // likewise

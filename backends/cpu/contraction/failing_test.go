@@ -80,7 +80,7 @@ slot c f32
 			err = k.Run(l, workers.New(1))
 			require.Equal(t, errors.Is(c.err, backends.ErrCancelled), err != nil)
 			require.Equal(t, []int{c.plain, c.left}, []int{plain.runs, left.runs})
-			require.EqualValues(t, c.left, k.Used())
+			require.EqualValues(t, 1-c.plain, k.Used())
 		})
 	}
 }
