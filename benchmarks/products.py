@@ -12,14 +12,14 @@ milliseconds, until a shape has had its seconds. A library's time is that of its
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
 time that passes; then a library whose peer was before it rests first, until the peer's threads have stopped looking for
 work, and begins with calls that do not count, for 20 milliseconds, until its own are awake and the processors, which
-have rested too, at their speed: on a virtual machine a product of 64 MB takes twice its time at first, and five calls to
-come down, where torch's threads never let them rest. A figure is a peer's time
-in ours: above 1 Hologram is faster. Each number of threads has a process of its own, bound to as many processors: those
-of a virtual machine differ by half at a time, and a library whose threads move has the mean of them. The random shapes
-are the same in every run: every other one has sizes spread evenly over 1 … 2,048, the rest over their logarithms; A and
-B are stored as they stand or transposed. Two types have to be asked for and have no figures of numpy: bf16, which it
-does not know, of torch's tensors on both sides, and i8, whose products are i32, which numpy multiplies element by
-element; torch's are then ``torch._int_mm``, into a tensor of its own.
+have rested too, at their speed: on a virtual machine a product of 64 MB takes twice its time at first, and five calls
+to come down, where torch's threads never let them rest. A figure is a peer's time in ours: above 1 Hologram is faster.
+Each number of threads has a process of its own, bound to as many processors: those of a virtual machine differ by half
+at a time, and a library whose threads move has the mean of them. The random shapes are the same in every run: every
+other one has sizes spread evenly over 1 … 2,048, the rest over their logarithms; A and B are stored as they stand or
+transposed. Two types have to be asked for and have no figures of numpy: bf16, which it does not know, of torch's
+tensors on both sides, and i8, whose products are i32, which numpy multiplies element by element; torch's are then
+``torch._int_mm``, into a tensor of its own.
 """
 
 from __future__ import annotations
