@@ -87,10 +87,9 @@ func (g *gen) floatExtreme(isMax bool, size int, a, b vreg) vreg {
 	if !isMax {
 		return g.or(size, x, y) // −0 wins, and a NaN stays one
 	}
-	vl := g.vl(size)
-	nan := g.newReg(classVec)
-	g.add(inst{f: pair{x86.VCmpPS, x86.VCmpPD}.of(size), vl: vl, d: nan, a: a, b: b, imm: 3})
-	return g.or(size, g.and(size, x, y), g.and(size, nan, g.quietNaN(size)))
+	// Where they differ one is a NaN, or they are zeros: then this is −0, and what comes of it +0.
+	differ := g.xor(size, x, y)
+	return g.op2(subF.of(size), size, g.or(size, x, differ), differ)
 }
 
 // unordered is where one of two floats is a NaN.

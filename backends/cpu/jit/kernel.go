@@ -15,7 +15,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/23"
+const Version = "jit/24"
 
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.
