@@ -736,11 +736,11 @@ def test_dis_knows_its_stages(
 
 
 def test_what_no_machine_code_is_made_of_says_so() -> None:
-    shared = "program p\nslot c f32\nshared 64\n  lds.f32 x, shared[0]\n  stg.f32 x, c[index]\n  exit\n"
-    with pytest.raises(BackendError, match="LDS"):
-        hg.Program(shared).stage("machine", "avx2")
-    with pytest.raises(BackendError, match=r"runs by strips.*LDS"):
-        hg.Program(shared).stage("machine")
+    graph = "program p\nslot c u8\n  ldg.u8 x, c[index]\n  mirror x, x\n  stg.u8 x, c[index]\n  exit\n"
+    with pytest.raises(BackendError, match="MIRROR"):
+        hg.Program(graph).stage("machine", "avx2")
+    with pytest.raises(BackendError, match=r"runs by strips.*MIRROR"):
+        hg.Program(graph).stage("machine")
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no file without end here")
